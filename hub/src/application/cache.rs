@@ -196,6 +196,11 @@ impl Cache {
         }
     }
 
+    /// A watch of this kind broke, or was given up.
+    pub(super) fn watch_broke(&self, kind: Kind) {
+        self.metrics.watch_broke(&format!("{kind:?}"));
+    }
+
     /// Writes of Bundles that nobody has answered.
     pub(super) fn unanswered(&self) -> &Unanswered {
         &self.unanswered

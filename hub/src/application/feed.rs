@@ -341,7 +341,10 @@ where
             Err(error) if awaited && is_missing(error) => {
                 tracing::debug!(?kind, %error, "the definition is not there yet");
             }
-            Err(error) => tracing::warn!(?kind, %error, "a watch broke, it is made again"),
+            Err(error) => {
+                cache.watch_broke(kind);
+                tracing::warn!(?kind, %error, "a watch broke, it is made again");
+            }
             // A list that begins says nothing yet.
             Ok(Event::Init) => {}
             Ok(_) => awaited = false,
@@ -389,8 +392,34 @@ fn ahead<T: Send + 'static>(events: impl Stream<Item = T> + Send + 'static) -> i
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{leader::Leading, metrics::Metrics};
     use futures::FutureExt;
+    use kube::client::Body;
     use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_breaks_is_counted_and_a_definition_that_is_to_come_is_not() {
+        for (code, reason, counted) in [(500, "InternalError", true), (404, "NotFound", false)] {
+            let service = tower::service_fn(move |_: http::Request<Body>| async move {
+                let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                    "message": "no", "reason": reason, "code": code});
+                let answer = http::Response::builder().status(code);
+                Ok::<_, kube::Error>(answer.body(Body::from(status.to_string().into_bytes())).unwrap())
+            });
+            let (metrics, leading) = (Metrics::default(), Leading::default());
+            let cache = Cache::new(metrics.clone(), leading);
+            let api = Api::<Cluster>::all(Client::new(service, "default"));
+            let mut news = watch(&cache, api, Kind::Cluster, |cluster| {
+                Seen::Cluster(Box::new(cluster))
+            });
+            // That a list begins, and that it fails.
+            for _ in 0..2 {
+                assert!(news.next().await.is_some());
+            }
+            let line = "roundhouse_watches_broken_total{kind=\"Cluster\"} 1\n";
+            assert_eq!(metrics.render().contains(line), counted, "{}", metrics.render());
+        }
+    }
 
     #[tokio::test]
     async fn what_is_read_ahead_comes_in_order_within_bounds_and_ends_with_who_takes_it() {

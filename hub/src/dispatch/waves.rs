@@ -25,7 +25,8 @@ pub struct Wave<'a> {
 
 /// Holds back what is beyond the waves: those Bundles wait for their turn. `shown` is what each cluster shows of what is
 /// wanted. A cluster that cannot be reached takes no place, and gets its Bundle at once: nobody knows when it comes back. One
-/// that is under way keeps its place when something else is wanted of it, and gets that at once.
+/// that is under way keeps its place when something else is wanted of it, and gets that before others get theirs; at once unless
+/// all places are taken: then its own went to another one when it had shown what is waited for, and it does so no more.
 pub fn hold_back(
     plan: &mut Plan,
     waves: &[Wave<'_>],
@@ -42,13 +43,16 @@ pub fn hold_back(
             };
             let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
             if wanted.iter().any(|wanted| wanted.todo.is_write()) {
-                // What is written in part is finished first; then what gives replicas up, which others wait for.
+                // What is written in part is finished; then what gives replicas up comes first, which others wait for.
                 let whole = wanted.iter().all(|wanted| wanted.todo.is_write());
-                let away = unreachable(cluster);
-                // It has its place, and is not to keep it for what is no longer wanted.
-                let has_place = !away && is_begun(wanted, held, wave.wait);
-                under_way += usize::from(has_place);
-                due.push((away || has_place, whole, !shrinks(wanted, held), cluster.as_str()));
+                let turn = match is_begun(wanted, held, wave.wait) {
+                    _ if unreachable(cluster) => Turn::Beside,
+                    true if whole => Turn::Own,
+                    true => Turn::Half,
+                    false => Turn::New,
+                };
+                under_way += usize::from(turn == Turn::Half);
+                due.push((turn, whole, !shrinks(wanted, held), cluster.as_str()));
             } else if is_under_way(shown.get(cluster), wave.wait) {
                 under_way += 1;
             }
@@ -56,11 +60,11 @@ pub fn hold_back(
         due.sort_unstable();
         let mut free = wave.most.saturating_sub(under_way);
         let mut late = Vec::new();
-        for (goes, _, _, cluster) in due {
-            match (goes, free) {
-                (true, _) => {}
-                (false, 0) => late.push(cluster),
-                (false, _) => free -= 1,
+        for (turn, _, _, cluster) in due {
+            match (turn, free) {
+                (Turn::Beside | Turn::Half, _) => {}
+                (Turn::Own | Turn::New, 0) => late.push(cluster),
+                (Turn::Own | Turn::New, _) => free -= 1,
             }
         }
         for cluster in late {
@@ -69,6 +73,19 @@ pub fn hold_back(
             }
         }
     }
+}
+
+/// What place a cluster takes that is to be written, in the order in which they are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// None.
+    Beside,
+    /// It has one, and a part of what it gets.
+    Half,
+    /// It has one, and is not to keep it for what is no longer wanted.
+    Own,
+    /// A free one.
+    New,
 }
 
 fn wait_for_turn(wanted: &mut Wanted) {

@@ -82,6 +82,7 @@ struct Inner {
     pass_seconds: Histogram,
     requests: Family<Labels, Counter>,
     events_dropped: Counter,
+    watches_broken: Family<Labels, Counter>,
     regions: Mutex<std::collections::BTreeSet<String>>,
 }
 
@@ -111,6 +112,7 @@ impl Default for Metrics {
             pass_seconds: Histogram::new(WORK),
             requests: Family::default(),
             events_dropped: Counter::default(),
+            watches_broken: Family::default(),
             regions: Mutex::default(),
         };
         let registry = &mut inner.registry;
@@ -179,6 +181,11 @@ impl Default for Metrics {
             "Events that were not written because too many waited",
             inner.events_dropped.clone(),
         );
+        registry.register(
+            "watches_broken",
+            "Watches of the hub that broke, or were given up because they were silent, and were made again, by kind",
+            inner.watches_broken.clone(),
+        );
         Metrics(Arc::new(inner))
     }
 }
@@ -239,6 +246,12 @@ impl Metrics {
     /// An event was not written.
     pub(crate) fn event_dropped(&self) {
         self.0.events_dropped.inc();
+    }
+
+    /// A watch broke, or was given up.
+    pub(crate) fn watch_broke(&self, kind: &str) {
+        let labels = vec![label("kind", kind)];
+        self.0.watches_broken.get_or_create(&labels).inc();
     }
 
     fn requested(&self, resource: &'static str, verb: &'static str, outcome: &'static str) {

@@ -140,6 +140,40 @@ fn a_cluster_whose_share_changes_before_it_has_shown_the_last_one_keeps_its_plac
     }
 }
 
+/// Cluster 3 had shown what is waited for, so that another one got its place; it shows that no more, and is to get something else.
+#[test]
+fn a_cluster_that_has_lost_its_place_waits_for_a_free_one() {
+    for (others, most, expected) in [
+        (ClusterState::Waiting, 2, false),
+        (ClusterState::Waiting, 3, true),
+        (ClusterState::Ready, 1, true),
+        (ClusterState::Unreachable, 1, true),
+    ] {
+        let names: Vec<String> = ["1", "2", "3"].map(str::to_owned).into();
+        let (mut plan, mut shown) = (Plan::default(), BTreeMap::new());
+        for name in &names {
+            let todo = if name == "3" { Todo::Replace } else { Todo::Nothing };
+            let mut wanted = wanted(name, 1, 0, todo);
+            wanted.spec.revision = Some("v2".to_owned());
+            plan.targets.insert(name.clone(), Target::Bundles(vec![wanted]));
+            let evidence = ClusterEvidence {
+                cluster: name.clone(),
+                state: others,
+                message: String::new(),
+            };
+            shown.insert(name.clone(), Ok(evidence));
+        }
+        let wave = Wave {
+            clusters: &names,
+            most,
+            wait: WaitFor::Ready,
+        };
+        let observed = BTreeMap::from([("3".to_owned(), vec![Arc::new(given("3", "v2", None))])]);
+        hold_back(&mut plan, &[wave], &observed, &shown, |_| false);
+        assert_eq!(!plan.awaits_turn("3"), expected, "{others:?} at {most}");
+    }
+}
+
 /// Whether a step with these clusters goes on dispatching.
 fn dispatches(clusters: Vec<ClusterEvidence>, max_failed_clusters: Option<u32>) -> bool {
     let deploy = Deploy {
