@@ -12,7 +12,7 @@ use roundhouse_api::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long removals count against the budget.
-const WINDOW: SignedDuration = SignedDuration::from_hours(1);
+pub(crate) const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 /// More than this share of the clusters, in percent, waits for confirmation …
 const MAX_PERCENT: u64 = 10;
 /// … if it is at least this many clusters.

@@ -64,7 +64,8 @@ pub(super) struct Args {
     /// (it is a failure if it is not), or at a time, whatever is left then. Delivered is what stays so for a minute, with no fault on
     #[arg(long, default_value = "done", value_name = "done|delivered|TIME")]
     until: Until,
-    /// Nothing further happens when nothing has been written for so long
+    /// Nothing further happens when nothing has been written for so long, and no time of a step or of held removals ends
+    /// later, within --within
     #[arg(long, default_value = "15m", value_name = "TIME")]
     patience: Span,
     /// The longest that anything that is waited for may take

@@ -266,6 +266,36 @@ fn a_region_that_is_lost_late_is_missed_and_comes_back() {
 }
 
 #[test]
+fn what_time_alone_moves_on_is_waited_for() {
+    let text = include_str!("../../../../e2e/samples/workflows/regions-together.yaml");
+    let words = [
+        "--clusters",
+        "8",
+        "--lose",
+        "region=west",
+        "--forever",
+        "--patience",
+        "5m",
+    ];
+    let made = made_of(text, &words).unwrap();
+    let outcome = run::run(&made.script, 7);
+    assert!(outcome.is_good(), "{outcome}");
+    let text = timeline::draw(&made, &outcome, true);
+    // The group has an hour; whatever happens, somebody is told then.
+    let order = [
+        line(&text, &["step regions is Failed"]),
+        line(&text, &["step tell is Succeeded"]),
+        line(&text, &["nothing further happens; what waits:"]),
+    ];
+    assert!(order.is_sorted(), "{order:?}\n{text}");
+    assert!(
+        outcome.took >= Duration::from_secs(3600 + 300),
+        "{:?}",
+        outcome.took
+    );
+}
+
+#[test]
 fn what_is_lost_for_good_is_never_delivered_and_breaks_no_promise() {
     let words = [
         "--clusters",

@@ -70,6 +70,11 @@ impl Skews {
         }
     }
 
+    /// What the clock of a party says.
+    pub fn now(&self, party: &str) -> Timestamp {
+        self.of(party).now()
+    }
+
     /// What a fleet takes them from.
     pub fn clocks(&self) -> Clocks {
         let skews = self.clone();

@@ -320,11 +320,18 @@ impl Driver<'_> {
             if now.0 != happened.0 || is_due {
                 happened = now;
             } else if delivered.is_none() && idle.is_some_and(|idle| happened.1.elapsed() >= idle) {
-                self.stage.tell(format!(
-                    "nothing further happens; what waits: {}",
-                    waits.join("; ")
-                ));
-                return (None, waits);
+                let Some(after) = self.moves_on_after(within.saturating_sub(began.elapsed())).await else {
+                    self.stage.tell(format!(
+                        "nothing further happens; what waits: {}",
+                        waits.join("; ")
+                    ));
+                    return (None, waits);
+                };
+                // From there on it is waited for anew.
+                let moves_on = Instant::now() + after;
+                self.pass(self.deadline.map_or(moves_on, |deadline| deadline.min(moves_on)))
+                    .await;
+                happened.1 = Instant::now();
             }
             if delivered.is_none() && began.elapsed() >= within {
                 self.stage
@@ -336,6 +343,14 @@ impl Driver<'_> {
             self.pass(self.deadline.map_or(next, |deadline| deadline.min(next)))
                 .await;
         }
+    }
+
+    /// How soon time alone moves something on, if it does within so long.
+    async fn moves_on_after(&self, within: Duration) -> Option<Duration> {
+        let now = self.stage.skews.now(HUB);
+        let timers = look::timers(&self.stage.fleet).await.into_iter();
+        let left = timers.filter_map(|at| Duration::try_from(at.duration_since(now)).ok());
+        left.filter(|left| !left.is_zero() && *left <= within).min()
     }
 
     /// Until everything is as the script expects it at the end, or has had its time.

@@ -1,9 +1,10 @@
 //! Whether everything is delivered, and what waits if not.
 
 use crate::{leader::Standing, simulate::Fleet};
+use jiff::{SignedDuration, Timestamp};
 use kube::{Api, ResourceExt};
 use roundhouse_api::{
-    application::{Application, ApplicationPhase, CLUSTERS_SEEN},
+    application::{Application, ApplicationPhase, CLUSTERS_SEEN, StepKind, StepPhase, validate},
     bundle::Bundle,
     cluster::{AVAILABLE, Cluster},
     condition,
@@ -11,6 +12,8 @@ use roundhouse_api::{
 
 /// As many things that wait are named.
 const NAMED: usize = 8;
+/// So long removals count.
+const WINDOW: SignedDuration = crate::dispatch::removal::WINDOW;
 
 /// What waits for something; nothing if everything is delivered and everybody is there.
 pub(super) async fn waits(fleet: &Fleet) -> Vec<String> {
@@ -76,6 +79,41 @@ fn application(application: &Application) -> Option<String> {
         steps.join(", "),
         conditions.join("; ")
     ))
+}
+
+/// When time alone moves an application on, by the clock of the hub: a step whose time is over, one that goes on by itself, and
+/// removals that count no more. An API server that does not answer says nothing of it.
+pub(super) async fn timers(fleet: &Fleet) -> Vec<Timestamp> {
+    let all = Api::<Application>::all(fleet.hub_client())
+        .list(&Default::default())
+        .await;
+    let applications = all.map(|all| all.items).unwrap_or_default();
+    applications.iter().flat_map(timers_of).collect()
+}
+
+fn timers_of(application: &Application) -> Vec<Timestamp> {
+    let spec = serde_json::to_value(&application.spec).unwrap_or_default();
+    let (Ok(valid), Some(status)) = (validate(&spec), &application.status) else {
+        return Vec::new();
+    };
+    let steps = status.workflow.iter().flat_map(|workflow| workflow.all_steps());
+    let at_work = steps.filter(|step| matches!(step.phase, StepPhase::Running | StepPhase::Suspending));
+    let steps = at_work.flat_map(|step| {
+        let is = valid.all_steps().find(|valid| valid.name == step.name);
+        let goes_on = is.and_then(|valid| match &valid.kind {
+            StepKind::Suspend(suspend) => suspend.duration,
+            _ => None,
+        });
+        let after = [is.and_then(|valid| valid.timeout), goes_on]
+            .into_iter()
+            .flatten();
+        let since = step.first_execute_time.as_ref().map(|time| time.0);
+        after.filter_map(move |after| since?.checked_add(after).ok())
+    });
+    let removals = status.removals.iter().flat_map(|removals| &removals.moments);
+    let removals = removals.filter_map(|moment| moment.at.as_ref()?.0.checked_add(WINDOW).ok());
+    let removals = removals.filter(|_| status.held_deletes.is_some());
+    steps.chain(removals).collect()
 }
 
 fn bundle(bundle: &Bundle) -> Option<String> {
