@@ -57,7 +57,7 @@ fn f01_a_hub_that_is_killed_in_the_middle_of_a_delivery_goes_on_and_each_agent_a
         "none was killed between two Bundles"
     );
     for outcome in outcomes {
-        assert!(outcome.converged_after.unwrap() < CONVERGES, "{outcome}");
+        assert!(outcome.settled_after().unwrap() < CONVERGES, "{outcome}");
     }
 }
 
@@ -131,7 +131,7 @@ fn f03_a_full_disk_refuses_writes_and_takes_heartbeats_and_goes_on_when_there_is
             .at(SECOND * 90, Act::check("heartbeats go on", all_available()))
     });
     for outcome in outcomes {
-        assert!(outcome.converged_after.unwrap() < CONVERGES, "{outcome}");
+        assert!(outcome.settled_after().unwrap() < CONVERGES, "{outcome}");
     }
 }
 
@@ -170,7 +170,7 @@ fn f05_a_power_cut_loses_nothing_that_was_acknowledged() {
     struck(&outcomes, &[Kind::Unsynced]);
     for outcome in outcomes {
         assert!(outcome.judged.contains(&Promise::P1), "{outcome}");
-        assert!(outcome.converged_after.unwrap() < CONVERGES, "{outcome}");
+        assert!(outcome.settled_after().unwrap() < CONVERGES, "{outcome}");
     }
 }
 

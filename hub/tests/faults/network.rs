@@ -50,7 +50,7 @@ fn f12_a_step_waits_for_clusters_that_are_cut_off_and_goes_on_by_itself() {
     });
     for outcome in outcomes {
         // A watch that died meanwhile without a word is found out by the next renewal of the Lease.
-        assert!(outcome.converged_after.unwrap() < SECOND * 60, "{outcome}");
+        assert!(outcome.settled_after().unwrap() < SECOND * 60, "{outcome}");
     }
 }
 

@@ -172,7 +172,7 @@ fn f35_everybody_is_back_within_seconds_of_the_hub_and_not_at_the_same_moment() 
     };
     let outcomes = good(|seed| killed(each(seed)));
     for outcome in outcomes {
-        assert!(outcome.converged_after.unwrap() < SECOND * 30, "{outcome}");
+        assert!(outcome.settled_after().unwrap() < SECOND * 30, "{outcome}");
     }
 }
 

@@ -107,12 +107,12 @@ fn note(outcome: &Outcome, took: f64, seen: &Mutex<BTreeMap<Kind, u64>>, bad: &M
         *seen.lock().entry(*kind).or_default() += count;
     }
     println!(
-        "seed {}: {} in {took:.1} s, {} virtual s, {} writes, converged after {:?}",
+        "seed {}: {} in {took:.1} s, {} virtual s, {} writes, settled after {:?}",
         outcome.seed,
         if outcome.is_good() { "good" } else { "BAD" },
         outcome.took.as_secs(),
         outcome.writes,
-        outcome.converged_after
+        outcome.settled_after()
     );
     let lacks = lacks(outcome).map(|lacks| format!("seed {} is no soak: {lacks}\n", outcome.seed));
     if !outcome.is_good() || lacks.is_some() {

@@ -78,7 +78,7 @@ fn f15_a_pause_lasts_as_long_as_it_is_to_whatever_the_clock_of_the_hub_says() {
             .at(SECOND * 110, Act::check("it is over in time", over))
     });
     for outcome in outcomes {
-        assert!(outcome.converged_after.unwrap() < SECOND * 30, "{outcome}");
+        assert!(outcome.settled_after().unwrap() < SECOND * 30, "{outcome}");
     }
 }
 

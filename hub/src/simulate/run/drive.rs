@@ -65,6 +65,8 @@ struct Driver<'a> {
     deadline: Option<Instant>,
     /// Since when everything is delivered.
     delivered_at: Option<Duration>,
+    /// How long it took until everything was as the script expects it at the end, and what had happened when that was looked at.
+    agreed: Option<(Duration, u64)>,
 }
 
 /// Runs the script on its stage.
@@ -76,6 +78,7 @@ pub(super) async fn drive(stage: Stage, script: &Script) -> Outcome {
         due,
         deadline: None,
         delivered_at: None,
+        agreed: None,
     };
     driver.whole().await
 }
@@ -107,6 +110,7 @@ impl Driver<'_> {
             faults: stage.network.struck() + stage.seen.by_themselves(),
             seen: stage.seen.counts(),
             converged_after,
+            agreed_after: self.agreed.map(|(after, _)| after),
             delivered_at: self.delivered_at.filter(|_| waits.is_empty()),
             waits,
             took: stage.now(),
@@ -240,9 +244,10 @@ impl Driver<'_> {
             self.pass(last).await;
         }
         let failures = self.stage.failures.len();
+        let began = Instant::now();
         let (took, waits) = self.settle(within, idle).await;
         if took.is_some() {
-            self.agrees().await;
+            self.agrees(began).await;
             self.rests(quiet).await;
         } else if matches!(self.script.until, Until::Delivered { .. })
             && self.stage.failures.len() == failures
@@ -304,6 +309,9 @@ impl Driver<'_> {
                 None => Some(at),
                 since => since,
             };
+            if delivered.is_some() {
+                self.looks_at_the_end(began).await;
+            }
             if let Some(since) = delivered.filter(|since| since.elapsed() >= HOLDS) {
                 let ago = since.elapsed();
                 let then = self.stage.now().saturating_sub(ago);
@@ -354,23 +362,38 @@ impl Driver<'_> {
     }
 
     /// Until everything is as the script expects it at the end, or has had its time.
-    async fn agrees(&mut self) {
+    async fn agrees(&mut self, began: Instant) {
         let within = match self.stage.network.struck() + self.stage.seen.by_themselves() {
             0 => AGREES.0,
             _ => AGREES.1,
         };
         let until = Instant::now() + within;
+        self.looks_at_the_end(began).await;
+        while self.agreed.is_none() && Instant::now() < until {
+            self.pass(Instant::now() + AGREES_LOOKS).await;
+            self.looks_at_the_end(began).await;
+        }
+    }
+
+    /// Whether everything is as the script expects it at the end; it is looked at anew where something has happened since.
+    async fn looks_at_the_end(&mut self, began: Instant) {
+        let happened = self.stage.monitor.happened();
+        if self.agreed.is_some_and(|(_, seen)| seen == happened) {
+            return;
+        }
         for check in &self.script.finally {
-            while Instant::now() < until
-                && check
-                    .look
-                    .at(&self.stage.fleet, &self.stage.monitor)
-                    .await
-                    .is_err()
+            if check
+                .look
+                .at(&self.stage.fleet, &self.stage.monitor)
+                .await
+                .is_err()
             {
-                self.pass(Instant::now() + AGREES_LOOKS).await;
+                self.agreed = None;
+                return;
             }
         }
+        let after = self.agreed.map_or(began.elapsed(), |(after, _)| after);
+        self.agreed = Some((after, happened));
     }
 
     /// Nothing is written for so long.

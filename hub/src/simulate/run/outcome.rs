@@ -63,6 +63,9 @@ pub struct Outcome {
     pub seen: BTreeMap<Kind, u64>,
     /// How long after the last cue, or the end of its fault, everything was delivered.
     pub converged_after: Option<Duration>,
+    /// How long after that same moment everything was, beside that, as the script expects it at the end: what is in the clusters,
+    /// whatever anybody reports.
+    pub agreed_after: Option<Duration>,
     /// When everything was delivered for good, in virtual time since the start.
     pub delivered_at: Option<Duration>,
     /// What was not delivered at the end, and the faults that were still on.
@@ -95,6 +98,7 @@ impl Outcome {
             faults: 0,
             seen: BTreeMap::new(),
             converged_after: None,
+            agreed_after: None,
             delivered_at: None,
             waits: Vec::new(),
             took: Duration::ZERO,
@@ -109,6 +113,11 @@ impl Outcome {
     /// Whether every promise was kept, and everything was as the script expected.
     pub fn is_good(&self) -> bool {
         self.broken.is_empty() && self.failures.is_empty()
+    }
+
+    /// How long it took until everything was delivered, by what is reported, and as the script expects it, whatever is reported.
+    pub fn settled_after(&self) -> Option<Duration> {
+        Some(self.converged_after?.max(self.agreed_after?))
     }
 
     /// What tells this run from others: equal for the same script and seed.
