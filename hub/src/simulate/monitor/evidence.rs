@@ -145,7 +145,8 @@ fn begins(commit: &Commit, model: &Model, found: &mut Found<'_>) {
             && decision.revision == revision
             && decision.clusters.iter().any(|placed| placed == cluster)
     });
-    if !has_begun(step) && !(had && decided.any(|decision| has_begun(&decision.step))) {
+    let comes_from = had && decided.any(|decision| has_begun(&decision.step));
+    if !has_begun(step) && !comes_from {
         let expected = format!("step {step} to have begun before it brings {revision} anywhere");
         found.broke(Promise::P7, commit.object(), expected, "it has not");
     }

@@ -137,6 +137,9 @@ pub(super) struct Revision {
     pub(super) text: String,
 }
 
+/// Since when a ledger follows which generation of which Bundle, by uid.
+type Followed = (Duration, String, i64);
+
 /// A ledger.
 #[derive(Debug, Clone)]
 pub(super) struct Ledger {
@@ -173,8 +176,8 @@ pub(super) struct Model {
     pub(super) terms: BTreeMap<Who, i64>,
     /// Ledgers, by member and name.
     pub(super) ledgers: BTreeMap<(Arc<str>, Arc<str>), Ledger>,
-    /// Which generation of which Bundle, by uid, ledgers followed from when on.
-    followed: BTreeMap<(Arc<str>, Arc<str>), Vec<(Duration, String, i64)>>,
+    /// What ledgers followed, by member and name.
+    followed: BTreeMap<(Arc<str>, Arc<str>), Vec<Followed>>,
     /// Bundles that a request has made which the hub had given up, or which something on the way repeated.
     pub(super) late_bundles: BTreeSet<Name>,
     /// Every object of every server, as it is.

@@ -19,8 +19,8 @@ const NAMED: usize = 8;
 /// Where an object is: `apiVersion`, kind, namespace, name.
 type Place = [String; 4];
 
-/// The Bundles are what users want and what was decided, see [`incoherent`]. Every manifest of a Bundle is in its cluster, with all
-/// that it says; nothing else is there that an agent has made, and nothing is still to go. Nor is anything in a cluster that was
+/// The Bundles are what was decided, and carry what users applied last. Every manifest of a Bundle is in its cluster, with all that
+/// it says; nothing else is there that an agent has made, and nothing is still to go. Nor is anything in a cluster that was
 /// `emptied` when it left. A cluster that was `restored` from a backup may have again what was removed since: that nobody knows any
 /// more why it went is no evidence, so that its agent holds it, and its Cluster says so. What a repeated request has made again
 /// after its removal stays where the agent was ended meanwhile: what it looks for it knows as long as it runs. A ledger that a
