@@ -135,16 +135,18 @@ fn begins(commit: &Commit, model: &Model, found: &mut Found<'_>) {
         let phase = workflow.step(step).map(|step| step.phase);
         phase.is_some_and(|phase| phase != StepPhase::Pending)
     };
-    // A cluster that is going over from a later step, which had it before, to one that has begun is under both for a while.
-    let labels = commit.before().pointer("/metadata/labels");
-    let had = labels.and_then(|all| all.get(label::STEP)?.as_str()) == Some(step);
+    // A cluster that is going over from a later step, whose Decision of an earlier run still has it, to one that has begun is
+    // under both for a while, and its Bundle says the later one.
     let cluster = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
-    let mut decided = model.decisions.values().filter(|decision| {
-        let owner = &decision.application_ref;
-        (&owner.namespace, &owner.name) == (&of.namespace, &of.name)
-            && decision.revision == revision
-            && decision.clusters.iter().any(|placed| placed == cluster)
-    });
+    let own = || {
+        model.decisions.values().filter(|decision| {
+            let owner = &decision.application_ref;
+            (&owner.namespace, &owner.name) == (&of.namespace, &of.name)
+                && decision.clusters.iter().any(|placed| placed == cluster)
+        })
+    };
+    let had = own().any(|decision| decision.step == *step && decision.revision != revision);
+    let mut decided = own().filter(|decision| decision.revision == revision);
     let comes_from = had && decided.any(|decision| has_begun(&decision.step));
     if !has_begun(step) && !comes_from {
         let expected = format!("step {step} to have begun before it brings {revision} anywhere");
