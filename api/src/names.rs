@@ -87,6 +87,8 @@ pub fn is_bookkeeping(key: &str) -> bool {
 
 /// Annotation keys.
 pub mod annotation {
+    /// What an agent leaves on an object in a member, and takes away when it lets the object go.
+    pub const STAMPS: [&str; 5] = [OWNED_BY, DESIRED_HASH, LAST_APPLIED, GENERATION, FENCED];
     /// Generation of the Application that the object was rendered from (seed: apply-once-only).
     pub const GENERATION: &str = "app.oam.dev/generation";
     /// Last applied manifest (seed: three-way-merge).

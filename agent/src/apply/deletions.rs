@@ -3,9 +3,10 @@
 //! that is wanted gets another version first. (What an agent obeys of a hub is [`fence`](crate::apply::fence)'s.)
 
 use crate::lately::Lately;
+use crate::ledger::may_be_asked_for;
 use crate::object::{self, ObjectKey};
 use parking_lot::Mutex;
-use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
+use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::annotation;
 use serde_json::{Value, json};
 
@@ -44,12 +45,11 @@ impl Deletions {
     /// Takes in what an earlier agent may have asked for when it died: objects that it was about to delete, for good or to make
     /// them anew.
     pub(crate) fn inherit(&self, objects: &[LedgerEntry]) {
-        use LedgerOutcome::{Intended, Removing, Unconfirmed};
-        let may_arrive = |entry: &&LedgerEntry| matches!(entry.outcome, Intended | Removing | Unconfirmed);
-        for entry in objects.iter().filter(may_arrive) {
+        let may_arrive = objects.iter().filter(|entry| may_be_asked_for(entry.outcome));
+        let mut open = self.0.lock();
+        for entry in may_arrive {
             if let Some(uid) = &entry.uid {
-                let named = Named::Uid(uid.clone());
-                self.0.lock().note(ObjectKey::of_entry(entry), named);
+                open.note(ObjectKey::of_entry(entry), Named::Uid(uid.clone()));
             }
         }
     }
@@ -76,15 +76,13 @@ pub(crate) fn another_version(live: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apply::testing::{self, entry};
     use roundhouse_api::late::ARRIVES_WITHIN;
+    use roundhouse_api::ledger::LedgerOutcome;
     use std::time::Duration;
 
     fn key(name: &str) -> ObjectKey {
-        ObjectKey {
-            kind: "ConfigMap".into(),
-            name: name.into(),
-            ..ObjectKey::default()
-        }
+        testing::key("ConfigMap", name)
     }
 
     fn at(version: &str) -> Value {
@@ -112,13 +110,6 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_an_earlier_agent_asked_for_meets_any_version_of_its_object() {
-        let entry = |name: &str, outcome, uid: Option<&str>| LedgerEntry {
-            kind: "ConfigMap".into(),
-            name: name.into(),
-            uid: uid.map(str::to_owned),
-            outcome,
-            ..LedgerEntry::default()
-        };
         let deletions = Deletions::default();
         deletions.inherit(&[
             entry("removing", LedgerOutcome::Removing, Some("u")),

@@ -32,6 +32,8 @@ pub(crate) mod retain;
 pub(crate) mod server_side;
 pub(crate) mod strategy;
 pub(crate) mod target;
+#[cfg(test)]
+mod testing;
 pub(crate) mod unanswered;
 pub(crate) mod unchanged;
 pub(crate) mod unrecorded;

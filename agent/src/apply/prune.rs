@@ -157,15 +157,8 @@ pub(crate) fn removal(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apply::testing::key;
     use serde_json::json;
-
-    fn key(kind: &str, name: &str) -> ObjectKey {
-        ObjectKey {
-            kind: kind.into(),
-            name: name.into(),
-            ..ObjectKey::default()
-        }
-    }
 
     #[test]
     fn only_what_is_surely_missing_from_the_bundle_is_surplus() {

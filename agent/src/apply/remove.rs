@@ -16,7 +16,7 @@ use roundhouse_api::bundle::{ApplyOnce, DeleteOption, ResourceMeta};
 use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::{annotation, label};
 use roundhouse_patch::PatchType;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -412,16 +412,12 @@ impl Engine {
                 }
                 Removal::Release => {
                     // Whoever adopts it later is not to take what we applied for what was applied last.
+                    let stamps: Map<String, Value> = annotation::STAMPS
+                        .map(|stamp| (stamp.to_owned(), Value::Null))
+                        .into_iter()
+                        .collect();
                     let patch = json!({"metadata": {
-                        "resourceVersion": object::resource_version(&live),
-                        "annotations": {
-                            annotation::OWNED_BY: null,
-                            annotation::DESIRED_HASH: null,
-                            annotation::LAST_APPLIED: null,
-                            annotation::GENERATION: null,
-                            annotation::FENCED: null,
-                        },
-                    }});
+                        "resourceVersion": object::resource_version(&live), "annotations": stamps}});
                     self.member.patch(kind, target, &patch, PatchType::Merge).await?;
                     return Ok(Ends::Let);
                 }
@@ -506,15 +502,8 @@ fn meta(key: &ObjectKey, entry: &LedgerEntry, kind: Option<&Kind>, ordinal: u32)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apply::testing::key;
     use kube::core::{ApiResource, GroupVersionKind};
-
-    fn key(kind: &str, name: &str) -> ObjectKey {
-        ObjectKey {
-            kind: kind.into(),
-            name: name.into(),
-            ..ObjectKey::default()
-        }
-    }
 
     fn kind(group: &str, kind: &str, plural: &str) -> Arc<Kind> {
         let gvk = GroupVersionKind::gvk(group, "v1", kind);

@@ -5,10 +5,11 @@
 use crate::drift::is_ours_alone;
 use crate::error::CallError;
 use crate::lately::Lately;
+use crate::ledger::may_be_asked_for;
 use crate::object::ObjectKey;
 use crate::path::FieldPath;
 use parking_lot::Mutex;
-use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
+use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::{AGENT_FIELD_MANAGER, annotation};
 use serde_json::Value;
 use std::sync::Arc;
@@ -68,10 +69,7 @@ impl Unanswered {
     /// Takes in what an earlier agent may have asked for when it died: objects that it intended, and never saw. When that was
     /// is not known: an agent that is started again and again waits anew each time.
     pub(crate) fn inherit(&self, objects: &[LedgerEntry]) {
-        use LedgerOutcome::{Intended, Removing, Unconfirmed};
-        let may_arrive = |entry: &&LedgerEntry| {
-            entry.uid.is_none() && matches!(entry.outcome, Intended | Removing | Unconfirmed)
-        };
+        let may_arrive = |entry: &&LedgerEntry| entry.uid.is_none() && may_be_asked_for(entry.outcome);
         for entry in objects.iter().filter(may_arrive) {
             self.open
                 .lock()
@@ -102,26 +100,14 @@ impl Unanswered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apply::testing::{self, entry};
     use kube::core::Status;
     use roundhouse_api::late::ARRIVES_WITHIN;
+    use roundhouse_api::ledger::LedgerOutcome;
     use std::time::Duration;
 
     fn key(name: &str) -> ObjectKey {
-        ObjectKey {
-            kind: "ConfigMap".into(),
-            name: name.into(),
-            ..ObjectKey::default()
-        }
-    }
-
-    fn entry(name: &str, outcome: LedgerOutcome, uid: Option<&str>) -> LedgerEntry {
-        LedgerEntry {
-            kind: "ConfigMap".into(),
-            name: name.into(),
-            uid: uid.map(str::to_owned),
-            outcome,
-            ..LedgerEntry::default()
-        }
+        testing::key("ConfigMap", name)
     }
 
     fn answer(code: u16) -> Result<(), CallError> {

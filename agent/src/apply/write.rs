@@ -280,17 +280,14 @@ impl Engine {
                 keys.into_iter().for_each(|key| deletions.settled(key));
                 Ok(true)
             }
-            Ok(false) => Ok(false),
-            Err(error) => match error.fault() {
-                Fault::Lasting(_) => {
-                    tracing::warn!(
-                        object = %attempt.target, error = error.message(),
-                        "is wanted again, and a deletion of it that was not answered may still arrive"
-                    );
-                    Ok(false)
-                }
-                _ => Err(error),
-            },
+            Err(error) if matches!(error.fault(), Fault::Lasting(_)) => {
+                tracing::warn!(
+                    object = %attempt.target, error = error.message(),
+                    "is wanted again, and a deletion of it that was not answered may still arrive"
+                );
+                Ok(false)
+            }
+            answer => answer,
         }
     }
 }

@@ -88,6 +88,12 @@ pub(crate) fn is_leaving(outcome: LedgerOutcome) -> bool {
     matches!(outcome, LedgerOutcome::Removing | LedgerOutcome::Unconfirmed)
 }
 
+/// Whether a request about the object of an entry may be under way: one that makes it, or one that deletes it, by whether it has
+/// been seen.
+pub(crate) fn may_be_asked_for(outcome: LedgerOutcome) -> bool {
+    outcome == LedgerOutcome::Intended || is_leaving(outcome)
+}
+
 /// What is recorded of an object that is ours.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ours {

@@ -302,14 +302,6 @@ impl<'a> Four<'a> {
 
 /// What the member keeps about an object, what we stamp on it, and what names it: no difference that a person looks for.
 fn is_bookkeeping(path: &FieldPath) -> bool {
-    const ANNOTATIONS: [&str; 6] = [
-        annotation::LAST_APPLIED,
-        annotation::KUBECTL_LAST_APPLIED,
-        annotation::OWNED_BY,
-        annotation::DESIRED_HASH,
-        annotation::FENCED,
-        annotation::GENERATION,
-    ];
     const METADATA: [&str; 10] = [
         "creationTimestamp",
         "deletionGracePeriodSeconds",
@@ -326,7 +318,9 @@ fn is_bookkeeping(path: &FieldPath) -> bool {
     match fields.as_slice() {
         ["status" | "apiVersion" | "kind"] => true,
         ["metadata", field] => METADATA.contains(field),
-        ["metadata", "annotations", key] => ANNOTATIONS.contains(key),
+        ["metadata", "annotations", key] => {
+            annotation::STAMPS.contains(key) || *key == annotation::KUBECTL_LAST_APPLIED
+        }
         ["metadata", "labels", key] => [label::REVISION, label::APP_REVISION].contains(key),
         _ => false,
     }

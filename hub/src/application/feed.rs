@@ -392,19 +392,16 @@ fn ahead<T: Send + 'static>(events: impl Stream<Item = T> + Send + 'static) -> i
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{leader::Leading, metrics::Metrics};
+    use crate::{application::testing::refusal, leader::Leading, metrics::Metrics};
     use futures::FutureExt;
     use kube::client::Body;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_breaks_is_counted_and_a_definition_that_is_to_come_is_not() {
-        for (code, reason, counted) in [(500, "InternalError", true), (404, "NotFound", false)] {
+        for (code, counted) in [(500, true), (404, false)] {
             let service = tower::service_fn(move |_: http::Request<Body>| async move {
-                let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                    "message": "no", "reason": reason, "code": code});
-                let answer = http::Response::builder().status(code);
-                Ok::<_, kube::Error>(answer.body(Body::from(status.to_string().into_bytes())).unwrap())
+                Ok::<_, kube::Error>(refusal(code, "no"))
             });
             let (metrics, leading) = (Metrics::default(), Leading::default());
             let cache = Cache::new(metrics.clone(), leading);

@@ -2,13 +2,15 @@
 
 use super::{Key, bundles::Writer, cache::Cache};
 use crate::run::{HubOptions, install};
+use http::{Response, StatusCode};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::{Api, Client, api::PostParams};
+use kube::{Api, Client, api::PostParams, client::Body};
 use roundhouse_api::{
     bundle::{ApplicationRef, Bundle, BundleSpec},
     names::BUNDLE_FINALIZER,
 };
 use roundhouse_apiserver::Server;
+use serde_json::json;
 use tokio::sync::Semaphore;
 
 /// An API server with the hub's definitions, and a client of it.
@@ -61,4 +63,13 @@ pub(super) fn writer<'a>(
         at_once: 1,
         places,
     }
+}
+
+/// An API server refuses something.
+pub(super) fn refusal(code: u16, message: &str) -> Response<Body> {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
+        "message": message});
+    let mut response = Response::new(Body::from(status.to_string().into_bytes()));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap();
+    response
 }

@@ -269,7 +269,7 @@ mod tests {
     use crate::{
         application::{
             cache::Cache,
-            testing::{api_server, bundle, bundles_in, writer},
+            testing::{api_server, bundle, bundles_in, refusal, writer},
         },
         dispatch::removal,
     };
@@ -338,12 +338,6 @@ mod tests {
         Client::new(service, "default")
     }
 
-    fn says(code: u16, message: &str) -> Result<Response<Body>, BoxError> {
-        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message});
-        let body = Body::from(status.to_string().into_bytes());
-        Ok(Response::builder().status(code).body(body)?)
-    }
-
     #[tokio::test]
     async fn a_fence_that_is_refused_is_none() {
         let (_server, direct) = api_server().await;
@@ -352,11 +346,11 @@ mod tests {
         let made = bundles.create(&PostParams::default(), &bundle(&key)).await;
         let version = made.unwrap().resource_version().unwrap();
         let refused: [(Answer, bool); 5] = [
-            (|| says(429, "later"), true),
-            (|| says(403, "not now"), true),
-            (|| says(500, "failed calling webhook \"w\": refused"), true),
+            (|| Ok(refusal(429, "later")), true),
+            (|| Ok(refusal(403, "not now")), true),
+            (|| Ok(refusal(500, "failed calling webhook \"w\": refused")), true),
             (|| Err(Box::new(NotLeading)), true),
-            (|| says(404, "bundles \"default.web\" not found"), false),
+            (|| Ok(refusal(404, "bundles \"default.web\" not found")), false),
         ];
         for (n, (answer, stays_open)) in refused.into_iter().enumerate() {
             let (cache, client) = (Cache::default(), refusing(direct.clone(), answer));

@@ -9,6 +9,7 @@ mod clock;
 pub mod fault;
 mod harness;
 pub mod monitor;
+mod raw;
 pub mod run;
 pub mod trace;
 pub mod workloads;

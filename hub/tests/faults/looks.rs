@@ -105,17 +105,17 @@ pub(crate) fn leads(hub: &'static str, is_so: bool) -> Look {
     })
 }
 
+/// The Lease of the hubs.
+async fn lease(fleet: &Fleet) -> Result<Lease, String> {
+    let api: Api<Lease> = Api::namespaced(fleet.hub_client(), NAMESPACE);
+    api.get(LEASE).await.map_err(|error| error.to_string())
+}
+
 /// The Lease of the hubs changed hands so often.
 pub(crate) fn transitions(wanted: i32) -> Look {
     Look::new(move |fleet| {
         Box::pin(async move {
-            let api: Api<Lease> = Api::namespaced(fleet.hub_client(), NAMESPACE);
-            let spec = api
-                .get(LEASE)
-                .await
-                .map_err(|error| error.to_string())?
-                .spec
-                .unwrap_or_default();
+            let spec = lease(fleet).await?.spec.unwrap_or_default();
             let found = spec.lease_transitions.unwrap_or(0);
             because(found == wanted, || {
                 format!("it changed hands {found} times, not {wanted}")
@@ -126,8 +126,7 @@ pub(crate) fn transitions(wanted: i32) -> Look {
 
 /// The epoch of whoever leads, by the Lease of the hubs.
 async fn term(fleet: &Fleet) -> Result<i64, String> {
-    let api: Api<Lease> = Api::namespaced(fleet.hub_client(), NAMESPACE);
-    let lease = api.get(LEASE).await.map_err(|error| error.to_string())?;
+    let lease = lease(fleet).await?;
     let epoch = lease.annotations().get(annotation::EPOCH);
     epoch
         .and_then(|epoch| epoch.parse().ok())

@@ -107,6 +107,22 @@ fn given(cluster: &str, revision: &str, reported: Option<i64>) -> Observed {
     }
 }
 
+fn three() -> Vec<String> {
+    ["1", "2", "3"].map(str::to_owned).into()
+}
+
+/// Of three clusters the third is to get something else of v2, and this is to be done about the others.
+fn third_is_replaced(others: Todo) -> Plan {
+    let mut plan = Plan::default();
+    for name in three() {
+        let todo = if name == "3" { Todo::Replace } else { others };
+        let mut wanted = wanted(&name, 1, 0, todo);
+        wanted.spec.revision = Some("v2".to_owned());
+        plan.targets.insert(name, Target::Bundles(vec![wanted]));
+    }
+    plan
+}
+
 #[test]
 fn a_cluster_whose_share_changes_before_it_has_shown_the_last_one_keeps_its_place() {
     for (held, most, expected) in [
@@ -119,14 +135,8 @@ fn a_cluster_whose_share_changes_before_it_has_shown_the_last_one_keeps_its_plac
         (given("3", "v1", None), 1, "1"),
         (given("3", "v1", None), 2, "12"),
     ] {
-        let names: Vec<String> = ["1", "2", "3"].map(str::to_owned).into();
-        let mut plan = Plan::default();
-        for name in &names {
-            let todo = if name == "3" { Todo::Replace } else { Todo::Create };
-            let mut wanted = wanted(name, 1, 0, todo);
-            wanted.spec.revision = Some("v2".to_owned());
-            plan.targets.insert(name.clone(), Target::Bundles(vec![wanted]));
-        }
+        let names = three();
+        let mut plan = third_is_replaced(Todo::Create);
         let wave = Wave {
             clusters: &names,
             most,
@@ -149,13 +159,10 @@ fn a_cluster_that_has_lost_its_place_waits_for_a_free_one() {
         (ClusterState::Ready, 1, true),
         (ClusterState::Unreachable, 1, true),
     ] {
-        let names: Vec<String> = ["1", "2", "3"].map(str::to_owned).into();
-        let (mut plan, mut shown) = (Plan::default(), BTreeMap::new());
+        let names = three();
+        let mut plan = third_is_replaced(Todo::Nothing);
+        let mut shown = BTreeMap::new();
         for name in &names {
-            let todo = if name == "3" { Todo::Replace } else { Todo::Nothing };
-            let mut wanted = wanted(name, 1, 0, todo);
-            wanted.spec.revision = Some("v2".to_owned());
-            plan.targets.insert(name.clone(), Target::Bundles(vec![wanted]));
             let evidence = ClusterEvidence {
                 cluster: name.clone(),
                 state: others,

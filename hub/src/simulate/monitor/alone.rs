@@ -60,10 +60,10 @@ impl Check for Alone {
         if commit.by().and_then(|who| who.agent()).is_some() {
             if commit.deletes() {
                 found.judges(Promise::P9);
-            }
-            if commit.deletes() && !told_before(commit, model, *since) {
-                let expected = "nothing to be deleted that was not told before the agent was cut off";
-                found.broke(Promise::P9, commit.object(), expected, "it was deleted");
+                if !told_before(commit, model, *since) {
+                    let expected = "nothing to be deleted that was not told before the agent was cut off";
+                    found.broke(Promise::P9, commit.object(), expected, "it was deleted");
+                }
             }
             if self
                 .owed
@@ -169,14 +169,11 @@ impl Alone {
         let hindered = hindered.map(|(at, until)| (*at, until.saturating_add(LOST)));
         let mut all: Vec<(Duration, Duration)> = silenced.chain(hindered).collect();
         all.sort_unstable();
-        all.into_iter().fold(since + HEALED, |due, (at, until)| {
-            let is_in_time = at <= due;
-            if is_in_time {
-                due.max(until.saturating_add(HEALED))
-            } else {
-                due
-            }
-        })
+        let later = |due: Duration, (at, until): (Duration, Duration)| match at <= due {
+            true => due.max(until.saturating_add(HEALED)),
+            false => due,
+        };
+        all.into_iter().fold(since + HEALED, later)
     }
 }
 

@@ -9,9 +9,9 @@ use super::{
     },
     promise::{Check, Found, Note, Promise},
 };
-use crate::simulate::HUB;
+use crate::simulate::{HUB, raw::raw_objects};
 use roundhouse_api::{
-    application::{ClusterVerb, ComponentKind, StepKind, ValidStep},
+    application::{ClusterVerb, StepKind, ValidStep},
     bundle::{Bundle, BundlePhase, Deletion, ManifestConfig, PropagationPolicy, UpdateStrategyType},
     cluster::Leave,
     decision::DecisionSpec,
@@ -46,15 +46,15 @@ const LATE: Duration = Duration::from_secs(660);
 impl Check for Deletions {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
         let by_hub = commit.by().is_some_and(|who| who.is_hub());
-        match (&*commit.server, &*commit.key.table) {
-            (HUB, APPLICATIONS) => {
-                self.note_confirmation(commit);
-                if by_hub {
-                    of_users(commit, model, found);
-                }
-            }
+        let place = (&*commit.server, &*commit.key.table);
+        if place == (HUB, APPLICATIONS) {
+            self.note_confirmation(commit);
+        }
+        match place {
             (HUB, BUNDLES) if by_hub => self.by_hub(commit, model, found),
-            (HUB, CLUSTERS | PLACEMENTS | NAMESPACES) if by_hub => of_users(commit, model, found),
+            (HUB, APPLICATIONS | CLUSTERS | PLACEMENTS | NAMESPACES) if by_hub => {
+                of_users(commit, model, found);
+            }
             (HUB, _) => {}
             (_, LEDGERS) => {}
             _ => self.by_agent(commit, model, found),
@@ -193,8 +193,11 @@ fn cause(
         return Err("its Bundle never had that".to_owned());
     };
     let key = &commit.key;
-    let mut configs = content.spec.manifest_configs.iter();
-    if configs.any(|config| recreates(config, key)) {
+    let recreated = |content: &Content| {
+        let mut configs = content.spec.manifest_configs.iter();
+        configs.any(|config| recreates(config, key))
+    };
+    if recreated(content) {
         return Ok(());
     }
     let carries = |content: &Content| content.carries(&key.table, &key.namespace, &key.name);
@@ -203,17 +206,15 @@ fn cause(
         let followed = model.followed((&commit.server, name), &spec.bundle_uid, sent);
         let mut since = held.contents.range(followed.unwrap_or(i64::MAX)..);
         since.any(|(generation, earlier)| {
-            let configs = &mut earlier.spec.manifest_configs.iter();
-            let lets = Some(*generation) == followed
-                && (!carries(earlier) || configs.any(|config| recreates(config, key)));
+            let lets = Some(*generation) == followed && (!carries(earlier) || recreated(earlier));
             earlier.at <= sent && (lets || earlier.spec.deletion.is_some())
         })
     };
-    if carries(content) && is_late(commit, ledger, was_let) {
-        return Ok(());
-    }
     if carries(content) {
-        return Err("that has it, and there is no word of its removal".to_owned());
+        return match is_late(commit, ledger, was_let) {
+            true => Ok(()),
+            false => Err("that has it, and there is no word of its removal".to_owned()),
+        };
     }
     let namespace = cluster_namespace(cluster);
     let others = model.bundles.iter().filter(|((of, _), other)| {
@@ -390,8 +391,7 @@ impl Deletions {
 }
 
 /// An object that the revision of a Bundle has as it is written there, and the Bundle had, is there further on: its absence would be
-/// evidence for an agent. Where a step takes some components only, where overrides choose among them, and where several Bundles of
-/// an application share a cluster, what is in which is not judged.
+/// evidence for an agent. Where several Bundles of an application share a cluster, what is in which is not judged.
 fn drops(commit: &Commit, before: &Bundle, after: &Bundle, model: &Model, found: &mut Found<'_>) {
     let (Some(of), Some(name)) = (&after.spec.application_ref, &after.spec.revision) else {
         return;
@@ -402,36 +402,16 @@ fn drops(commit: &Commit, before: &Bundle, after: &Bundle, model: &Model, found:
     };
     let own = model.bundles_of((&of.namespace, &of.name));
     let here = own.filter(|(_, (namespace, _), _)| *namespace == commit.key.namespace);
-    let some = |step: &ValidStep| {
-        step.kind
-            .deploy()
-            .is_some_and(|deploy| deploy.components.is_some())
-    };
-    if here.count() > 1
-        || revision.text.contains(r#""type":"override""#)
-        || revision.valid.all_steps().any(some)
-    {
+    if here.count() > 1 {
         return;
     }
-    let components = revision.valid.components.iter();
-    let raw = components.filter_map(|component| match &component.kind {
-        ComponentKind::Objects(raw) => Some(&raw.objects),
-        _ => None,
-    });
     let has = |bundle: &Bundle, (table, namespace, name): &Carried| {
         let mut all = bundle.spec.workload.manifests.iter().filter_map(carried);
         let there = |of: &String| namespace.is_empty() || of.is_empty() || of == namespace;
         all.any(|one| one.0 == *table && there(&one.1) && one.2 == *name)
     };
-    // A Job is not made again once it is done.
-    let all = raw
-        .flatten()
-        .filter_map(carried)
-        .filter(|one| one.0 != "jobs.batch");
-    for one in all {
-        if !has(before, &one) {
-            continue;
-        }
+    let had = raw_objects(&revision.valid).filter_map(carried);
+    for one in had.filter(|one| has(before, one)) {
         found.judges(Promise::P5);
         if !has(after, &one) {
             let expected = format!("{} {}, which {name} has, to be there further on", one.0, one.2);

@@ -124,7 +124,8 @@ impl Once {
         if commit.is_change() && is_marked(commit.before()) && !is_marked(commit.after()) {
             self.effects.remove(&place);
             found.judges(Promise::P3);
-            if rest(commit.before(), true) != rest(commit.after(), true) {
+            let stamps = &annotation::STAMPS;
+            if rest(commit.before(), stamps) != rest(commit.after(), stamps) {
                 let expected = "what is let go to stay as it is";
                 found.broke(Promise::P3, commit.object(), expected, "its content changed");
             }
@@ -200,35 +201,22 @@ impl Once {
 
 /// Whether nothing differs but what controllers say of the object.
 fn only_status(commit: &Commit) -> bool {
-    commit.is_change() && rest(commit.before(), false) == rest(commit.after(), false)
+    commit.is_change() && rest(commit.before(), &[]) == rest(commit.after(), &[])
 }
 
 /// Whether an object only gets another version: the one that it had is noted, and nothing else is otherwise.
 fn is_outdated(commit: &Commit) -> bool {
-    let note = |value: &Value| {
-        let annotations = value.pointer("/metadata/annotations")?;
-        annotations.get(annotation::FENCED)?.as_str().map(str::to_owned)
-    };
-    let without = |value: &Value| {
-        let mut value = rest(value, false);
-        let metadata = value.get_mut("metadata").and_then(Value::as_object_mut);
-        if let Some(metadata) = metadata
-            && let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
-        {
-            annotations.remove(annotation::FENCED);
-            if annotations.is_empty() {
-                metadata.remove("annotations");
-            }
-        }
-        value
-    };
+    let note = commit.after().pointer("/metadata/annotations");
+    let note = note.and_then(|annotations| annotations.get(annotation::FENCED)?.as_str());
     let had = commit.before.as_ref().map(|record| record.revision.to_string());
-    let notes = note(commit.after()).is_some() && note(commit.after()) == had;
-    commit.is_change() && notes && without(commit.before()) == without(commit.after())
+    let left_out = [annotation::FENCED];
+    commit.is_change()
+        && note == had.as_deref()
+        && rest(commit.before(), &left_out) == rest(commit.after(), &left_out)
 }
 
-/// An object without what controllers say of it; `bare` without our annotations, too.
-fn rest(value: &Value, bare: bool) -> Value {
+/// An object without what controllers say of it, and without these annotations.
+fn rest(value: &Value, left_out: &[&str]) -> Value {
     let mut value = value.clone();
     if let Some(all) = value.as_object_mut() {
         all.remove("status");
@@ -238,16 +226,11 @@ fn rest(value: &Value, bare: bool) -> Value {
     };
     metadata.remove("resourceVersion");
     metadata.remove("managedFields");
-    if bare && let Some(mut annotations) = metadata.remove("annotations") {
-        let own = [
-            annotation::OWNED_BY,
-            annotation::DESIRED_HASH,
-            annotation::LAST_APPLIED,
-            annotation::GENERATION,
-            annotation::FENCED,
-        ];
+    if !left_out.is_empty()
+        && let Some(mut annotations) = metadata.remove("annotations")
+    {
         if let Some(annotations) = annotations.as_object_mut() {
-            annotations.retain(|key, _| !own.contains(&key.as_str()));
+            annotations.retain(|key, _| !left_out.contains(&key.as_str()));
         }
         if annotations.as_object().is_some_and(|left| !left.is_empty()) {
             metadata.insert("annotations".to_owned(), annotations);

@@ -24,10 +24,10 @@ use std::{
 const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 /// … up to this part of the clusters, in percent …
 const MAX_PERCENT: usize = 10;
-/// So long the hub may not have heard that a cluster is available: its watch was silent.
-const BEHIND: Duration = Duration::from_secs(READ_TIMES_OUT.as_secs() + 60);
 /// … of which one is always free.
 const FREE: usize = 1;
+/// So long the hub may not have heard that a cluster is available: its watch was silent.
+const BEHIND: Duration = Duration::from_secs(READ_TIMES_OUT.as_secs() + 60);
 
 #[derive(Debug, Default)]
 pub(super) struct Spread {
@@ -127,9 +127,8 @@ impl Spread {
             return;
         };
         let this = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
-        let none = BTreeSet::new();
         let of_this = (of.namespace.as_str().into(), of.name.as_str().into());
-        let said = self.away.get(&of_this).unwrap_or(&none).iter();
+        let said = self.away.get(&of_this).into_iter().flatten();
         let is_heard = |cluster: &str| model.is_long_available(cluster, commit.at, BEHIND);
         let away: BTreeSet<&str> = said
             .map(String::as_str)

@@ -1,10 +1,10 @@
 //! Whether what the hub has written fits together at the end: what users want, what was decided, and what is in the Bundles.
 
 use super::agree::missing;
-use crate::simulate::{Fleet, monitor::Monitor};
+use crate::simulate::{Fleet, monitor::Monitor, raw::raw_objects};
 use kube::{Api, ResourceExt};
 use roundhouse_api::{
-    application::Application,
+    application::{Application, validate},
     bundle::Bundle,
     cluster::Cluster,
     decision::{Decision, WorkloadRef},
@@ -202,27 +202,13 @@ fn is_of(manifest: &Value, workload: &WorkloadRef) -> bool {
         && text("/metadata/namespace").is_none_or(|namespace| namespace == workload.namespace)
 }
 
-/// What an application says as it is to be applied is in its Bundles, the replicas aside, which are divided. Where a step takes some
-/// components only, or overrides change them, that is not judged; nor are Jobs, which are made once.
+/// What an application says as it is to be applied is in its Bundles.
 fn as_written(application: &Application, bundles: &[&Bundle]) -> Vec<String> {
     let spec = serde_json::to_value(&application.spec).unwrap_or_default();
-    let list = |pointer: &str| {
-        let all = spec.pointer(pointer).and_then(Value::as_array);
-        all.map(Vec::as_slice).unwrap_or_default()
-    };
-    let overrides = list("/policies")
-        .iter()
-        .any(|policy| policy["type"] == "override");
-    let some = list("/workflow/steps")
-        .iter()
-        .any(|step| step.pointer("/properties/components").is_some());
-    if overrides || some {
+    // One that is refused is told to wait.
+    let Ok(valid) = validate(&spec) else {
         return Vec::new();
-    }
-    let components = list("/components")
-        .iter()
-        .filter(|component| component["type"] == "k8s-objects");
-    let raw = components.filter_map(|component| component.pointer("/properties/objects")?.as_array());
+    };
     let mut by_cluster: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
     for bundle in bundles {
         let manifests = bundle.spec.workload.manifests.iter();
@@ -232,7 +218,7 @@ fn as_written(application: &Application, bundles: &[&Bundle]) -> Vec<String> {
             .extend(manifests);
     }
     let mut differ = Vec::new();
-    for object in raw.flatten().filter(|object| object["kind"] != "Job") {
+    for object in raw_objects(&valid) {
         let mut wanted = object.clone();
         if let Some(spec) = wanted.get_mut("spec").and_then(Value::as_object_mut) {
             spec.remove("replicas");
@@ -271,7 +257,9 @@ mod tests {
             "metadata": {"name": "web", "namespace": "default", "uid": "a"},
             "spec": {"components": [{"name": "web", "type": "k8s-objects", "properties": {"objects": [
                 {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}, "data": {"k": "1"}},
-                {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 5}}]}}]},
+                {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 5}}]}}],
+                "workflow": {"steps": [
+                    {"name": "all", "type": "deploy", "properties": {"placement": [{"replicas": "100%"}]}}]}},
             "status": {"workflow": {"appRevision": "web-v1", "generation": 1, "steps": []}}});
         let assigned = |name: &str, replicas: u32| json!({"name": name, "rule": "r", "replicas": replicas});
         let decision = json!({

@@ -1,7 +1,7 @@
 //! Whether everything is delivered, and what waits if not.
 
-use crate::{leader::Standing, simulate::Fleet};
-use jiff::{SignedDuration, Timestamp};
+use crate::{dispatch::removal::WINDOW, leader::Standing, simulate::Fleet};
+use jiff::Timestamp;
 use kube::{Api, ResourceExt};
 use roundhouse_api::{
     application::{Application, ApplicationPhase, CLUSTERS_SEEN, StepKind, StepPhase, validate},
@@ -12,8 +12,6 @@ use roundhouse_api::{
 
 /// As many things that wait are named.
 const NAMED: usize = 8;
-/// So long removals count.
-const WINDOW: SignedDuration = crate::dispatch::removal::WINDOW;
 
 /// What waits for something; nothing if everything is delivered and everybody is there.
 pub(super) async fn waits(fleet: &Fleet) -> Vec<String> {

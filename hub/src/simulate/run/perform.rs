@@ -9,7 +9,7 @@ use super::{
 use crate::{
     simulate::{
         Ends, HUB, HarnessError,
-        fault::{DiskFault, Ending, Kind, On, Rule},
+        fault::{DiskFault, Ending, Kind, On},
         monitor::Note,
     },
     words,
@@ -108,7 +108,9 @@ impl Stage {
             Act::EndWatches(on, how) => {
                 self.network.end_watches(on.clone(), *how);
                 self.trace(HUB, "watches", &format!("{how:?}"));
-                self.silenced(on, *how);
+                if *how == Ending::Silent {
+                    self.tell_of_agents(on, Note::Silenced);
+                }
                 Ok(())
             }
             Act::KillAt { who, moment, away } => {
@@ -141,7 +143,9 @@ impl Stage {
         let later = match fault {
             Fault::Network(rule) => {
                 self.trace(HUB, "network", &format!("{:?}", rule.effect));
-                self.hindered(rule, lasting);
+                if rule.effect.fails() {
+                    self.tell_of_agents(&rule.on, |agent| Note::Hindered(agent, lasting));
+                }
                 Later::Lift(self.network.add(rule.clone()))
             }
             Fault::Partition(clusters) => {
@@ -246,29 +250,11 @@ impl Stage {
         left == 0
     }
 
-    /// Agents are told by no watch of their members any more. One that lacks some of the watches only is excused of nothing.
-    fn silenced(&self, on: &On, how: Ending) {
-        if how != Ending::Silent || on.path.is_some() {
-            return;
-        }
-        for member in self.fleet.members() {
-            if on.has_ends(&Ends::new(&member, &member)) {
-                self.monitor.note(&Note::Silenced(member.as_str().into()));
-            }
-        }
-    }
-
-    /// Agents whose requests to their members a fault befalls. One that befalls some paths only excuses nothing.
-    fn hindered(&self, rule: &Rule, lasting: Option<Duration>) {
-        if !rule.effect.fails() || rule.on.path.is_some() {
-            return;
-        }
-        for member in self.fleet.members() {
-            if rule.on.has_ends(&Ends::new(&member, &member)) {
-                self.monitor
-                    .note(&Note::Hindered(member.as_str().into(), lasting));
-            }
-        }
+    /// Tells of the agents that something befalls on the way to their members. What befalls some paths only excuses nothing.
+    fn tell_of_agents(&self, on: &On, note: impl Fn(Arc<str>) -> Note) {
+        let members = self.fleet.members().into_iter();
+        let befallen = members.filter(|member| on.path.is_none() && on.has_ends(&Ends::new(member, member)));
+        befallen.for_each(|member| self.monitor.note(&note(member.into())));
     }
 
     fn rejoin(&mut self, clusters: &[String]) {

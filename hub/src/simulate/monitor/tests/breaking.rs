@@ -23,6 +23,14 @@ fn with(mut object: Value, pointer: &str, value: Value) -> Value {
     object
 }
 
+/// The Deployment as the agent answers for it, and as it is when it was let go.
+fn marked_and_free() -> (Value, Value) {
+    let mut ours = deployment("nginx:1");
+    ours["metadata"]["annotations"][annotation::OWNED_BY] = json!("h/default.web");
+    let free = with(ours.clone(), "/metadata/annotations", json!({}));
+    (ours, free)
+}
+
 #[test]
 fn a_delivery_as_it_should_be_breaks_nothing() {
     World::delivered().holds();
@@ -226,10 +234,7 @@ fn p3_another_version_alone_is_no_change() {
 
 #[test]
 fn p3_what_is_let_go_stays_as_it_is() {
-    let mut ours = deployment("nginx:1");
-    ours["metadata"]["annotations"][annotation::OWNED_BY] = json!("h/default.web");
-    let mut free = ours.clone();
-    free["metadata"]["annotations"] = json!({});
+    let (ours, free) = marked_and_free();
     let changed = with(free.clone(), "/spec", json!({"replicas": 0}));
     for (left, is_fine) in [(free, true), (changed, false)] {
         let world = World::delivered();
@@ -450,10 +455,7 @@ async fn p5_a_pass_that_had_begun_when_its_member_was_put_back_ends() {
 
 #[test]
 fn p5_an_agent_lets_go_what_a_bundle_of_it_lets_go() {
-    let mut ours = deployment("nginx:1");
-    ours["metadata"]["annotations"][annotation::OWNED_BY] = json!("h/default.web");
-    let mut free = ours.clone();
-    free["metadata"]["annotations"] = json!({});
+    let (ours, free) = marked_and_free();
     for (policy, carries, holds) in [
         (None, false, false),
         (Some("Foreground"), false, false),
