@@ -1,11 +1,17 @@
 //! A hub that was restored from a backup: agents may have obeyed what it does not know of any more. It writes nothing until
 //! somebody has looked and confirmed it; from then on its epoch is above whatever was obeyed.
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use jiff::Timestamp;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
     runtime::wait::{Condition, await_condition},
 };
+use roundhouse_api::{
+    application::Application, bundle::Bundle, decision::Decision, names::cluster_of_namespace,
+};
+use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
 
 /// Namespace of the mark.
@@ -42,9 +48,107 @@ pub fn mark(taken_at: &str, restored_at: &str) -> ConfigMap {
     }
 }
 
-/// The epoch that confirms a restored hub, above every one that is stored or was reported.
-pub fn confirming_epoch(seen: impl IntoIterator<Item = i64>) -> i64 {
-    seen.into_iter().max().unwrap_or(0).max(0).saturating_add(AHEAD)
+/// An agent that has obeyed something later than what the hub knows of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ahead {
+    /// The cluster.
+    pub cluster: String,
+    /// Name of the Bundle.
+    pub bundle: String,
+    /// What the agent says.
+    pub why: String,
+}
+
+/// What a restored hub knows of what agents have obeyed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Agents that are ahead.
+    pub ahead: Vec<Ahead>,
+    /// The highest epoch that is stored or was reported; 0 if none is.
+    pub epoch: i64,
+    /// Agents that have renewed their Lease since the hub was restored …
+    pub reported: usize,
+    /// … of all.
+    pub agents: usize,
+}
+
+/// When the hub was restored, as its mark says.
+pub fn restored_at(mark: &ConfigMap) -> Option<Timestamp> {
+    mark.data.as_ref()?.get(RESTORED_AT)?.parse().ok()
+}
+
+/// Looks at what agents have said since then.
+///
+/// # Errors
+/// The API server does not answer, or refuses.
+pub async fn look(client: &Client, since: Option<Timestamp>) -> Result<Seen, kube::Error> {
+    let all = ListParams::default();
+    let bundles = Api::<Bundle>::all(client.clone()).list(&all).await?.items;
+    let decisions = Api::<Decision>::all(client.clone()).list(&all).await?.items;
+    let applications = Api::<Application>::all(client.clone()).list(&all).await?.items;
+    let leases = Api::<Lease>::all(client.clone()).list(&all).await?.items;
+    let of_bundles = bundles
+        .iter()
+        .flat_map(|b| [b.spec.epoch, b.status.as_ref().and_then(|status| status.epoch)])
+        .flatten();
+    let of_applications = applications
+        .iter()
+        .filter_map(|a| a.status.as_ref()?.workflow.as_ref()?.epoch);
+    let epochs = of_bundles
+        .chain(decisions.iter().map(|d| d.spec.epoch))
+        .chain(of_applications);
+    let agents: Vec<&Lease> = leases
+        .iter()
+        .filter(|lease| {
+            lease
+                .namespace()
+                .is_some_and(|ns| cluster_of_namespace(&ns).is_some())
+        })
+        .collect();
+    let renewed = |lease: &&&Lease| {
+        let at = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+        matches!((at, since), (Some(at), Some(since)) if at.0 > since)
+    };
+    Ok(Seen {
+        ahead: bundles.iter().filter_map(ahead).collect(),
+        epoch: epochs.max().unwrap_or(0),
+        reported: agents.iter().filter(renewed).count(),
+        agents: agents.len(),
+    })
+}
+
+/// What an agent says of a Bundle that it is ahead of.
+fn ahead(bundle: &Bundle) -> Option<Ahead> {
+    let conditions = &bundle.status.as_ref()?.conditions;
+    let old = conditions
+        .iter()
+        .find(|c| matches!(c.reason.as_str(), "OldEpoch" | "OldGeneration"))?;
+    let namespace = bundle.namespace().unwrap_or_default();
+    Some(Ahead {
+        cluster: cluster_of_namespace(&namespace).unwrap_or(&namespace).to_owned(),
+        bundle: bundle.name_any(),
+        why: old.message.clone(),
+    })
+}
+
+/// Lets a restored hub go on above every epoch that was seen; that epoch.
+///
+/// # Errors
+/// The API server does not answer, or the mark is another one by now.
+pub async fn confirm(client: &Client, mark: &ConfigMap, seen: &Seen) -> Result<i64, kube::Error> {
+    let epoch = confirming_epoch(seen.epoch);
+    let patch = json!({"data": {EPOCH: epoch.to_string()},
+        "metadata": {"resourceVersion": mark.resource_version()}});
+    let marks: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    marks
+        .patch(NAME, &PatchParams::default(), &Patch::Merge(patch))
+        .await?;
+    Ok(epoch)
+}
+
+/// The epoch that confirms a restored hub, above the highest one that is stored or was reported.
+fn confirming_epoch(seen: i64) -> i64 {
+    seen.max(0).saturating_add(AHEAD)
 }
 
 /// The epoch that a mark confirms; `None` as long as it does not.
@@ -109,8 +213,9 @@ mod tests {
 
     #[test]
     fn a_confirming_epoch_is_above_all() {
-        assert_eq!(confirming_epoch([]), 1_000);
-        assert_eq!(confirming_epoch([3, 41, 7]), 1_041);
-        assert_eq!(confirming_epoch([i64::MAX, -5]), i64::MAX);
+        assert_eq!(confirming_epoch(0), 1_000);
+        assert_eq!(confirming_epoch(41), 1_041);
+        assert_eq!(confirming_epoch(-5), 1_000);
+        assert_eq!(confirming_epoch(i64::MAX), i64::MAX);
     }
 }

@@ -172,16 +172,20 @@ async fn term(
         let above = Box::pin(restored::until_confirmed(candidate.client()));
         let above = held.keep(above, shutdown).await?;
         let epoch = held.begin(above, &options.leading, shutdown).await?;
+        let term = Term {
+            epoch,
+            confirmed: above,
+        };
         let installed = held
             .keep(Box::pin(install_at_last(gated, options)), shutdown)
             .await?;
-        Ok::<_, Ended>(installed.map(|()| epoch))
+        Ok::<_, Ended>(installed.map(|()| term))
     };
-    let epoch = match Box::pin(began).await {
+    let term = match Box::pin(began).await {
         Ok(installed) => installed?,
         Err(ended) => return Ok(ended),
     };
-    options.leading.set(Some(Term { epoch }));
+    options.leading.set(Some(term));
     let leading = held.keep(std::future::pending::<Infallible>(), shutdown);
     match leading.await {
         Ok(never) => match never {},

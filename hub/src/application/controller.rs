@@ -202,6 +202,7 @@ async fn work(
     let hub = Arc::new(Hub {
         client: client.clone(),
         epoch: term.epoch,
+        confirmed: term.confirmed,
         cache: cache.clone(),
         clock: clock.clone(),
         limits: options.limits,
@@ -390,7 +391,10 @@ mod tests {
         };
         deliver(&cache, 1);
         assert_eq!(counted(), [0, 0]);
-        leading.set(Some(Term { epoch: 1 }));
+        leading.set(Some(Term {
+            epoch: 1,
+            confirmed: 0,
+        }));
         assert_eq!(counted(), [1, 0], "what was delivered before was the other's");
         deliver(&cache, 2);
         assert_eq!(counted(), [1, 1]);

@@ -7,21 +7,10 @@ use super::{
     columns, kubeconfig, terminal,
 };
 use crate::{endpoint::make_private_directory, restored};
-use jiff::Timestamp;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{ListParams, Patch, PatchParams, PostParams},
-};
-use roundhouse_api::{
-    application::Application,
-    bundle::Bundle,
-    clock::{Clock as _, SystemClock},
-    decision::Decision,
-    names::cluster_of_namespace,
-};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client, api::PostParams};
+use roundhouse_api::clock::{Clock as _, SystemClock};
 use roundhouse_apiserver::{Backup, DurableOptions, DurableStore, Server, Store as _};
-use serde_json::json;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -135,16 +124,6 @@ async fn put_mark(directory: &Path, about: &About) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// What a hub knows of what agents have obeyed.
-struct Seen {
-    /// Cluster, Bundle and message of agents that are ahead.
-    ahead: Vec<Vec<String>>,
-    epoch: i64,
-    /// Agents that have renewed their Lease since the hub was restored, of all.
-    reported: usize,
-    agents: usize,
-}
-
 async fn confirm(file: Option<&Path>, yes: bool) -> Result<ExitCode, Failure> {
     let unreadable = |error: kube::Error| {
         Failure::new("E-HUB", "the hub cannot be read")
@@ -172,8 +151,8 @@ async fn confirm(file: Option<&Path>, yes: bool) -> Result<ExitCode, Failure> {
             .cloned()
             .unwrap_or_default()
     };
-    let since = of(restored::RESTORED_AT).parse().ok();
-    let seen = look(&client, since).await.map_err(unreadable)?;
+    let since = restored::restored_at(&mark);
+    let seen = restored::look(&client, since).await.map_err(unreadable)?;
     let mut text = format!(
         "backup of {}, restored at {}; {} of {} agents have reported since\n",
         of(restored::TAKEN_AT),
@@ -185,72 +164,20 @@ async fn confirm(file: Option<&Path>, yes: bool) -> Result<ExitCode, Failure> {
         text += "no agent has said that it obeyed something later\n";
     } else {
         text += "agents that obeyed something later, and will go back to what this hub says:\n";
-        text += &columns::draw(&["CLUSTER", "BUNDLE", "WHY"], &seen.ahead, &[]);
+        let rows = seen.ahead.iter();
+        let rows = rows.map(|one| vec![one.cluster.clone(), one.bundle.clone(), columns::plain(&one.why)]);
+        text += &columns::draw(&["CLUSTER", "BUNDLE", "WHY"], &rows.collect::<Vec<_>>(), &[]);
     }
     terminal::print(&text)?;
     if !yes {
         return Err(Failure::new("E-CONFIRM", "nothing was confirmed")
             .advise("the same with --yes, once every agent has reported and what they go back to is right"));
     }
-    let epoch = restored::confirming_epoch([seen.epoch]);
-    let patch = json!({"data": {restored::EPOCH: epoch.to_string()},
-        "metadata": {"resourceVersion": mark.resource_version()}});
-    marks
-        .patch(restored::NAME, &PatchParams::default(), &Patch::Merge(patch))
-        .await
-        .map_err(|error| {
-            Failure::new("E-RESTORE", "the hub is not confirmed")
-                .because(error)
-                .advise("the same again")
-        })?;
+    let epoch = restored::confirm(&client, &mark, &seen).await.map_err(|error| {
+        Failure::new("E-RESTORE", "the hub is not confirmed")
+            .because(error)
+            .advise("the same again")
+    })?;
     terminal::print(&format!("confirmed: the hub goes on above epoch {epoch}\n"))?;
     Ok(ExitCode::SUCCESS)
-}
-
-async fn look(client: &Client, since: Option<Timestamp>) -> Result<Seen, kube::Error> {
-    let all = ListParams::default();
-    let bundles = Api::<Bundle>::all(client.clone()).list(&all).await?.items;
-    let decisions = Api::<Decision>::all(client.clone()).list(&all).await?.items;
-    let applications = Api::<Application>::all(client.clone()).list(&all).await?.items;
-    let leases = Api::<Lease>::all(client.clone()).list(&all).await?.items;
-    let mut ahead = vec![];
-    for bundle in &bundles {
-        let conditions = bundle.status.iter().flat_map(|status| &status.conditions);
-        if let Some(old) = conditions
-            .into_iter()
-            .find(|c| matches!(c.reason.as_str(), "OldEpoch" | "OldGeneration"))
-        {
-            let namespace = bundle.namespace().unwrap_or_default();
-            let cluster = cluster_of_namespace(&namespace).unwrap_or(&namespace).to_owned();
-            ahead.push(vec![cluster, bundle.name_any(), columns::plain(&old.message)]);
-        }
-    }
-    let of_bundles = bundles
-        .iter()
-        .flat_map(|b| [b.spec.epoch, b.status.as_ref().and_then(|status| status.epoch)])
-        .flatten();
-    let of_applications = applications
-        .iter()
-        .filter_map(|a| a.status.as_ref()?.workflow.as_ref()?.epoch);
-    let epochs = of_bundles
-        .chain(decisions.iter().map(|d| d.spec.epoch))
-        .chain(of_applications);
-    let agents: Vec<&Lease> = leases
-        .iter()
-        .filter(|lease| {
-            lease
-                .namespace()
-                .is_some_and(|ns| cluster_of_namespace(&ns).is_some())
-        })
-        .collect();
-    let renewed = |lease: &&&Lease| {
-        let at = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-        matches!((at, since), (Some(at), Some(since)) if at.0 > since)
-    };
-    Ok(Seen {
-        ahead,
-        epoch: epochs.max().unwrap_or(0),
-        reported: agents.iter().filter(renewed).count(),
-        agents: agents.len(),
-    })
 }

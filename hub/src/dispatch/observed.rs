@@ -114,4 +114,16 @@ impl Observed {
         status.observed_generation == Some(self.generation)
             && status.conditions.iter().any(|c| c.reason == "HashMismatch")
     }
+
+    /// Whether its agent has obeyed something later, which the hub does not know of as it was restored from a backup, and goes
+    /// back to what it says only by a new epoch. `confirmed`: what was obeyed up to this epoch may be taken back.
+    pub fn is_behind(&self, confirmed: i64) -> bool {
+        let Some(status) = &self.status else {
+            return false;
+        };
+        let (own, obeyed) = (self.spec.epoch.unwrap_or(0), status.epoch.unwrap_or(0));
+        let later = status.observed_generation > Some(self.generation);
+        let is_ahead = obeyed > own || (obeyed == own && later);
+        is_ahead && (1..=confirmed).contains(&obeyed)
+    }
 }

@@ -19,6 +19,9 @@ use tokio::{sync::watch, time::timeout};
 pub struct Term {
     /// Its fencing epoch.
     pub epoch: i64,
+    /// Up to this epoch somebody has confirmed that agents go back to what the hub says, which was restored from a backup; 0 if
+    /// nobody had to.
+    pub confirmed: i64,
 }
 
 /// Where a hub stands.
@@ -65,7 +68,7 @@ impl Leading {
     /// Of a hub that leads already and for good.
     pub fn always(epoch: i64) -> Leading {
         let leading = Leading::default();
-        leading.set(Some(Term { epoch }));
+        leading.set(Some(Term { epoch, confirmed: 0 }));
         leading
     }
 
@@ -182,12 +185,18 @@ mod tests {
         leading.has_listed(Claims::default);
         leading.has_listed_clusters();
         assert_eq!(leading.standing(), Standing::Following);
-        leading.set(Some(Term { epoch: 3 }));
+        leading.set(Some(Term {
+            epoch: 3,
+            confirmed: 0,
+        }));
         let term = leading.begins().await;
         assert_eq!(leading.standing(), Standing::Leading(term));
         // It was lost and won again before anybody looked.
         leading.set(None);
-        leading.set(Some(Term { epoch: 4 }));
+        leading.set(Some(Term {
+            epoch: 4,
+            confirmed: 0,
+        }));
         leading.ends(term).await;
         assert_eq!(leading.begins().await.epoch, 4);
     }

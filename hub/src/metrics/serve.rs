@@ -143,7 +143,10 @@ mod tests {
             following.starts_with("HTTP/1.1 200") && following.contains("following"),
             "{following}"
         );
-        leading.set(Some(Term { epoch: 7 }));
+        leading.set(Some(Term {
+            epoch: 7,
+            confirmed: 0,
+        }));
         let leads = ask(address, &get("/readyz")).await;
         assert!(
             leads.starts_with("HTTP/1.1 200") && leads.contains("epoch 7"),

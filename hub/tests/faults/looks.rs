@@ -57,7 +57,8 @@ pub(crate) async fn deployment(fleet: &Fleet, member: &str, name: &str) -> Resul
     api.get(name).await.map_err(|error| format!("{member}: {error}"))
 }
 
-fn image(deployment: &Deployment) -> Option<String> {
+/// The image of its first container.
+pub(crate) fn image(deployment: &Deployment) -> Option<String> {
     let template = &deployment.spec.as_ref()?.template;
     template.spec.as_ref()?.containers.first()?.image.clone()
 }

@@ -3,10 +3,9 @@
 //! Every test runs from several seeds, with every promise watched: 3 seeds, 100 with `ROUNDHOUSE_LONG=1`, and the one of
 //! `ROUNDHOUSE_SEED=n` alone. A run that fails prints its seed, its timeline and the minimal trace.
 //!
-//! F2 (a torn or damaged journal) and F9 (an old backup) are tested where they are decided: `durable/tests/damage.rs` and
-//! `crash.rs` of the API server, and `processes/restored.rs` of the end-to-end tests. F34 (identities that are expired, replayed, revoked or
-//! somebody else's) is `processes/refused.rs` there, with the audit log; that an agent asks for and is told of nothing else is
-//! watched in every run here (P13). What webhooks may do to the hub itself (F30: redirects, huge bodies) is
+//! Beside them are: every byte of a journal damaged (F2), `durable/tests/damage.rs` and `crash.rs` of the API server; what
+//! `roundhouse restore` says (F9), `processes/restored.rs` of the end-to-end tests; certificates over TLS and the audit log
+//! (F34), `processes/refused.rs` there. What webhooks may do to the hub itself (F30: redirects, huge bodies) is
 //! `action/transport/tests.rs`.
 
 #![expect(
@@ -20,6 +19,7 @@ mod applications;
 mod approvals;
 mod flood;
 mod hub;
+mod identities;
 mod inputs;
 mod line;
 mod looks;
@@ -27,6 +27,7 @@ mod members;
 mod network;
 mod oversize;
 mod reconnect;
+mod restored;
 mod runs;
 mod same;
 mod soak;

@@ -174,7 +174,10 @@ async fn a_leader_that_was_paused_past_its_lease_changes_nothing_when_it_goes_on
     let after = bundles(&fleet).await;
     assert_ne!(
         fleet.standing(HUB),
-        Some(Standing::Leading(Term { epoch: first }))
+        Some(Standing::Leading(Term {
+            epoch: first,
+            confirmed: 0
+        }))
     );
 
     // It goes on, and what was on its way arrives.

@@ -41,7 +41,11 @@ impl Backup {
         Self::of_disk(&Folder::look(path))
     }
 
-    fn of_disk(disk: &dyn Disk) -> Result<Self, JournalError> {
+    /// The same of a store on any disk.
+    ///
+    /// # Errors
+    /// If anything that was acknowledged is missing or damaged.
+    pub fn of_disk(disk: &dyn Disk) -> Result<Self, JournalError> {
         let mut tries = 1;
         let recovered = loop {
             match journal::recover(disk, StoreLimits::default()) {
@@ -111,7 +115,11 @@ impl Backup {
         self.restore_on(Arc::new(Folder::open(path)?))
     }
 
-    fn restore_on(&self, disk: Arc<dyn Disk>) -> Result<(), JournalError> {
+    /// The same on a disk without a store.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub fn restore_on(&self, disk: Arc<dyn Disk>) -> Result<(), JournalError> {
         let place = Place {
             revision: self.revision.saturating_add(AHEAD),
             sequence: 1,

@@ -100,6 +100,7 @@ pub(super) fn wanted(
         },
         clusters: &chosen.clusters,
         observed: held,
+        confirmed: known.confirmed,
     });
     let emptied = had_any && chosen.clusters.is_empty();
     (plan, chosen, emptied)

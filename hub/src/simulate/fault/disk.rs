@@ -4,7 +4,7 @@ use super::{Dice, Kind, Seen, stepped::Stepped};
 use crate::simulate::{HUB, Stores};
 use parking_lot::Mutex;
 use roundhouse_apiserver::{
-    Disk, DurableOptions, DurableStore, FaultyDisk, JournalError, MemoryStore, Store, StoreLimits,
+    Backup, Disk, DurableOptions, DurableStore, FaultyDisk, JournalError, MemoryStore, Store, StoreLimits,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::mpsc::UnboundedSender;
@@ -15,6 +15,9 @@ const SEGMENT: u64 = 512 << 10;
 /// The power goes before so many bytes of a write have reached the disk.
 const MOST_OF_A_WRITE: u64 = 16 << 10;
 
+/// Where a bit flips: in the first bytes of a file, which every file that is in use has.
+const FLIPS_WITHIN: u64 = 4 << 10;
+
 /// How the disk of the hub's API server fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskFault {
@@ -24,6 +27,28 @@ pub enum DiskFault {
     FailedSync,
     /// A sync takes this long.
     Slow(Duration),
+    /// A bit of what was acknowledged is another one than was written, as long as this lasts: who reads it finds it so, until
+    /// somebody puts the file right.
+    FlippedBit,
+}
+
+/// A bit of a file.
+#[derive(Debug, Clone)]
+struct Bit {
+    file: String,
+    offset: usize,
+    mask: u8,
+}
+
+impl Bit {
+    /// Makes it the other one.
+    fn flip(&self, disk: &FaultyDisk) {
+        disk.damage(&self.file, |bytes| {
+            if let Some(byte) = bytes.get_mut(self.offset) {
+                *byte ^= self.mask;
+            }
+        });
+    }
 }
 
 /// The store of an API server has ended because its disk failed: its process ends, too.
@@ -49,6 +74,7 @@ struct Inner {
     queue: Option<usize>,
     disk: FaultyDisk,
     sync_takes: Duration,
+    flipped: Option<Bit>,
     hub: Option<Arc<Stepped>>,
     members: BTreeMap<String, Arc<dyn Store>>,
 }
@@ -77,6 +103,7 @@ impl Shelves {
             queue: None,
             disk: FaultyDisk::default(),
             sync_takes: Duration::ZERO,
+            flipped: None,
             hub: None,
             members: BTreeMap::new(),
         })))
@@ -109,6 +136,10 @@ impl Shelves {
                 inner.seen.note(Kind::DiskSlow);
                 inner.slow(sync_takes);
             }
+            DiskFault::FlippedBit => {
+                inner.seen.note(Kind::BitFlipped);
+                inner.flip();
+            }
         }
     }
 
@@ -117,6 +148,7 @@ impl Shelves {
         let mut inner = self.0.lock();
         inner.disk.limit(None);
         inner.slow(Duration::ZERO);
+        inner.put_right();
     }
 
     /// The hub's process has ended: the next start finds what was written. With the power gone it finds what was synced, and
@@ -135,6 +167,28 @@ impl Shelves {
             false => inner.disk.copy(),
         };
         inner.hub = None;
+    }
+
+    /// A backup of what the hub's API server stores now, as `roundhouse backup` takes it.
+    ///
+    /// # Errors
+    /// What was acknowledged is damaged.
+    pub fn back_up_hub(&self) -> Result<Backup, JournalError> {
+        Backup::of_disk(&self.0.lock().disk)
+    }
+
+    /// A disk of its own for the hub's API server, whose process has ended, with what a backup has: as `roundhouse restore`
+    /// makes it.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn restore_hub(&self, backup: &Backup) -> Result<(), JournalError> {
+        let mut inner = self.0.lock();
+        inner.seen.note(Kind::HubRestored);
+        let disk = FaultyDisk::default();
+        backup.restore_on(Arc::new(disk.clone()))?;
+        (inner.disk, inner.flipped, inner.hub) = (disk, None, None);
+        Ok(())
     }
 
     /// Opens the hub's store, if it is not open.
@@ -174,6 +228,30 @@ impl Inner {
         self.sync_takes = sync_takes;
         if let Some(store) = &self.hub {
             store.slow(sync_takes);
+        }
+    }
+
+    /// Flips one bit of the first file of the journal.
+    fn flip(&mut self) {
+        self.put_right();
+        let files = self.disk.list().unwrap_or_default().into_iter();
+        let mut used = files.filter(|(name, _)| !name.starts_with("spare-"));
+        if let Some((file, length)) = used.next() {
+            let offset = self.dice.below(FLIPS_WITHIN.min(length));
+            let bit = Bit {
+                file,
+                offset: usize::try_from(offset).unwrap_or(0),
+                mask: 1 << self.dice.below(8),
+            };
+            bit.flip(&self.disk);
+            self.flipped = Some(bit);
+        }
+    }
+
+    /// The bit that was flipped is again what was written.
+    fn put_right(&mut self) {
+        if let Some(bit) = self.flipped.take() {
+            bit.flip(&self.disk);
         }
     }
 

@@ -42,6 +42,10 @@ pub enum Kind {
     SyncFailed,
     /// The disk was slow.
     DiskSlow,
+    /// A bit on the disk was another one than was written.
+    BitFlipped,
+    /// What the hub's API server stores was put back to a backup.
+    HubRestored,
     /// The machine of the hub lost its power: what was not synced is lost.
     PowerCut,
     /// It lost its power while something was written that was not synced.
@@ -71,6 +75,8 @@ impl Kind {
                 | DiskFull
                 | SyncFailed
                 | DiskSlow
+                | BitFlipped
+                | HubRestored
                 | PowerCut
                 | HubKilled
                 | HubStopped
@@ -125,6 +131,8 @@ impl fmt::Display for Kind {
             Kind::DiskFull => "disk full",
             Kind::SyncFailed => "sync failed",
             Kind::DiskSlow => "disk slow",
+            Kind::BitFlipped => "bit flipped",
+            Kind::HubRestored => "hub restored",
             Kind::PowerCut => "power cut",
             Kind::Unsynced => "unsynced at a power cut",
             Kind::HubKilled => "hub killed",

@@ -1,4 +1,5 @@
-//! P4: one hub writes. Once a higher epoch is in the Lease, nothing of an earlier term is stored.
+//! P4: one hub writes. Once a higher epoch is in the Lease, nothing of an earlier term is stored; and nothing at all as long as
+//! nobody has confirmed that the hub goes on from a backup.
 
 use super::{
     commit::Commit,
@@ -24,6 +25,11 @@ impl Check for Fence {
             return;
         };
         found.judges(Promise::P4);
+        if model.unconfirmed {
+            let expected = "no write by a restored hub before somebody has confirmed it";
+            found.broke(Promise::P4, commit.object(), expected, format!("one by {who}"));
+            return;
+        }
         let term = model.terms.get(who).copied();
         if term != Some(model.epoch) {
             let expected = format!("writes of epoch {}, the highest in the Lease", model.epoch);

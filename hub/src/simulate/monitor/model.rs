@@ -1,7 +1,8 @@
 //! What is stored, as far as promises are about it.
 
 use super::{commit::Commit, promise::Note, who::Who};
-use crate::simulate::HUB;
+use crate::{restored, simulate::HUB};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, GroupVersionKind};
 use roundhouse_api::{
     application::{self, ApplicationStatus, ValidApplication},
@@ -37,6 +38,8 @@ pub(super) const CLUSTERS: &str = "clusters.roundhouse.dev";
 pub(super) const LEDGERS: &str = "appliedbundles.roundhouse.dev";
 /// Table of namespaces.
 pub(super) const NAMESPACES: &str = "namespaces";
+/// Table of ConfigMaps.
+pub(super) const CONFIG_MAPS: &str = "configmaps";
 /// Table of Leases.
 pub(super) const LEASES: &str = "leases.coordination.k8s.io";
 
@@ -170,6 +173,8 @@ pub(super) struct Model {
     available: BTreeMap<Arc<str>, Duration>,
     /// Every way to leave that was asked for since a cluster joined last.
     pub(super) left: BTreeMap<Arc<str>, BTreeSet<String>>,
+    /// What the hub stores was put back to an earlier state, and nobody has confirmed that yet.
+    pub(super) unconfirmed: bool,
     /// The highest epoch that the Lease of the hubs has had.
     pub(super) epoch: i64,
     /// The last epoch that each hub wrote there.
@@ -238,6 +243,7 @@ impl Model {
             }
             (HUB, CLUSTERS) => self.cluster(commit),
             (HUB, LEASES) => self.lease(commit),
+            (HUB, CONFIG_MAPS) if confirms(commit) => self.unconfirmed = false,
             (_, LEDGERS) => {
                 let ledger = commit.read::<AppliedBundle>().map(|ledger| Ledger {
                     objects: ledger.spec.objects.iter().map(listed).collect(),
@@ -274,6 +280,7 @@ impl Model {
                 own.for_each(|(_, forgotten)| *forgotten = true);
             }
             Note::Started(cluster) => drop(self.stopped.remove(cluster)),
+            Note::Restored(server) if **server == *HUB => self.unconfirmed = true,
             Note::Quiet
             | Note::Busy
             | Note::Silenced(_)
@@ -435,13 +442,18 @@ impl Model {
             held.uid = uid;
         }
         held.gone = false;
-        held.generation = bundle.metadata.generation.unwrap_or_default();
+        let generation = bundle.metadata.generation.unwrap_or_default();
+        let is_new = generation > held.generation;
+        held.generation = generation;
         held.deleting = bundle.metadata.deletion_timestamp.is_some();
         held.labels = bundle.metadata.labels.unwrap_or_default();
         let manifests = std::mem::take(&mut bundle.spec.workload.manifests);
-        // A server that lost writes counts on from before them: what was of those generations never was.
-        held.contents
-            .retain(|generation, _| *generation <= held.generation);
+        // A server that lost writes counts on from before them: what was of those generations never was. Where one was put back
+        // to an earlier state by hand agents have obeyed it, and go by it until the hub goes on.
+        if !self.unconfirmed {
+            let last = held.generation - i64::from(is_new);
+            held.contents.retain(|generation, _| *generation <= last);
+        }
         let known = held.contents.get(&held.generation);
         if known.is_none_or(|known| known.spec.hash != bundle.spec.hash) {
             let content = Content {
@@ -534,6 +546,14 @@ impl Model {
             self.terms.insert(who.clone(), epoch);
         }
     }
+}
+
+/// Whether somebody confirms by it that the hub goes on from an earlier state.
+pub(super) fn confirms(commit: &Commit) -> bool {
+    let place = (&*commit.server, &*commit.key.table, &*commit.key.name);
+    let mark = || commit.read::<ConfigMap>();
+    place == (HUB, CONFIG_MAPS, restored::NAME)
+        && mark().is_some_and(|mark| restored::confirmed(&mark).is_some())
 }
 
 fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {

@@ -4,7 +4,7 @@
 use super::{
     commit::Commit,
     fields::is_marked,
-    model::{BUNDLES, LEDGERS, Model},
+    model::{BUNDLES, CONFIG_MAPS, LEDGERS, Model, confirms},
     promise::{Check, Found, Note, Promise},
 };
 use crate::simulate::HUB;
@@ -40,6 +40,8 @@ impl Check for Once {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
         match (&*commit.server, &*commit.key.table) {
             (HUB, BUNDLES) => rises(commit, ["/spec/epoch", "/metadata/generation"], found),
+            // From here on agents go back to what the hub says. Until then they do not.
+            (HUB, CONFIG_MAPS) if confirms(commit) => self.effects.clear(),
             (HUB, _) => {}
             (_, LEDGERS) => obeys(commit, found),
             _ => self.applied(commit, model, found),

@@ -5,7 +5,7 @@ use super::{
     commit::Commit,
     evidence::shows,
     model::{BUNDLES, Content, Held, Model, Name},
-    promise::{Check, Found, Promise},
+    promise::{Check, Found, Note, Promise},
 };
 use crate::{application::Said, run::READ_TIMES_OUT, simulate::HUB};
 use jiff::{SignedDuration, Timestamp};
@@ -56,6 +56,15 @@ impl Check for Spread {
         {
             let of = (namespace.as_str().into(), name.as_str().into());
             self.away.insert(of, clusters.clone());
+        }
+    }
+
+    fn noted(&mut self, note: &Note, _: &Model, _: &mut Found<'_>) {
+        // What was counted since the backup, the hub does not know any more: whoever confirms it takes that for the new base.
+        if let Note::Restored(server) = note
+            && **server == *HUB
+        {
+            self.lost.clear();
         }
     }
 

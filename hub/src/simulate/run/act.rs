@@ -175,9 +175,10 @@ pub enum Act {
     Join(MemberSpec),
     /// A cluster leaves in this way.
     Leave(String, Leave),
-    /// All that a member stores is kept aside.
+    /// All that the server of a member, or of the hub, stores is kept aside.
     Backup(String),
-    /// A member has again what was kept aside, and its API server is started anew; who works in it goes on.
+    /// It has again what was kept aside, and is started anew. Who works in a member goes on; the hub's process ends with its
+    /// server, and finds a mark that it was restored ([`crate::restored`]).
     Restore(String),
     /// A fault begins; with a time it ends after it.
     Begin(Fault, Option<Duration>),

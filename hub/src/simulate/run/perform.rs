@@ -7,6 +7,7 @@ use super::{
     stage::Stage,
 };
 use crate::{
+    restored,
     simulate::{
         Ends, HUB, HarnessError,
         fault::{DiskFault, Ending, Kind, On},
@@ -36,6 +37,8 @@ pub(super) enum Later {
     GoOn(String),
     /// Somebody is started.
     Start(String),
+    /// What was kept aside of the hub is put in its place.
+    Restore,
     /// An act is tried again, and why it did not go through.
     Again(Act, String),
 }
@@ -58,6 +61,7 @@ impl fmt::Display for Later {
             Later::GoodDisk => write!(f, "the disk is to be a good one again"),
             Later::GoOn(who) => write!(f, "{who} is to go on"),
             Later::Start(who) => write!(f, "{who} is to be started"),
+            Later::Restore => write!(f, "the hub is to be restored"),
             Later::Again(act, why) => write!(f, "{act} is tried again: {why}"),
         }
     }
@@ -88,9 +92,18 @@ impl Stage {
                     error => error,
                 }
             }
+            Act::Backup(who) if who == HUB => {
+                self.back_up_hub();
+                Ok(())
+            }
             Act::Backup(member) => {
                 self.back_up(member);
                 Ok(())
+            }
+            Act::Restore(who) if who == HUB => {
+                self.tell(act.to_string());
+                self.end_hub().await;
+                return Some((RESTARTED, Later::Restore));
             }
             Act::Restore(member) => {
                 self.restore(member);
@@ -231,6 +244,7 @@ impl Stage {
                 self.tell(format!("{who} goes on"));
             }
             Later::Start(who) => return self.start(&who),
+            Later::Restore => return self.restore_hub().await,
             Later::Again(act, _) => return self.perform(&act).await,
         }
         None
@@ -298,6 +312,57 @@ impl Stage {
         self.check(started);
     }
 
+    fn back_up_hub(&mut self) {
+        match self.shelves.back_up_hub() {
+            Ok(backup) => self.hub_backup = Some((backup, self.skews.now(HUB))),
+            Err(error) => self.fail(format!("the hub is not backed up: {error}")),
+        }
+    }
+
+    /// The hub is killed, and its server goes with it.
+    async fn end_hub(&mut self) {
+        if !self.is_down(HUB) {
+            self.kill(HUB, false).await;
+        }
+        if !self.server_is_down {
+            self.end_server(false);
+        }
+    }
+
+    /// The hub's server has what was kept aside and the mark of a restored one, and the hub is started.
+    async fn restore_hub(&mut self) -> Option<(Duration, Later)> {
+        let Some((backup, taken_at)) = self.hub_backup.take() else {
+            self.fail("the hub was not backed up");
+            return None;
+        };
+        // It may have been started meanwhile.
+        self.end_hub().await;
+        self.monitor.note(&Note::Restored(HUB.into()));
+        let restored = self.shelves.restore_hub(&backup);
+        let opened = restored.and_then(|()| self.shelves.open_hub());
+        self.hub_backup = Some((backup, taken_at));
+        if let Err(error) = opened {
+            self.fail(format!("the hub is not restored: {error}"));
+            return None;
+        }
+        self.server_is_down = false;
+        let restarted = self.fleet.restart_server(HUB);
+        self.check(restarted);
+        let mark = restored::mark(&taken_at.to_string(), &self.skews.now(HUB).to_string());
+        let marked = match serde_json::to_value(mark) {
+            Ok(mark) => objects::apply(&self.fleet, None, &mark).await,
+            Err(error) => Err(ActError::Refused(error.to_string())),
+        };
+        match marked {
+            Ok(()) => self.start(HUB),
+            Err(ActError::Later(_)) => Some((RESTARTED, Later::Restore)),
+            Err(ActError::Refused(why)) => {
+                self.fail(format!("the hub is not marked as restored: {why}"));
+                None
+            }
+        }
+    }
+
     fn heal(&mut self) {
         self.endless.clear();
         self.overlaps.clear();
@@ -362,12 +427,15 @@ impl Stage {
     /// The API server goes with the hub's process, if it is in it.
     fn end_of_process(&mut self, who: &str, power_is_gone: bool) {
         if who == HUB && (power_is_gone || !self.server_apart) {
-            if let Err(error) = self.fleet.crash_server(HUB) {
-                self.fail(error.to_string());
-            }
-            self.shelves.hub_ended(power_is_gone);
-            self.server_is_down = true;
+            self.end_server(power_is_gone);
         }
+    }
+
+    fn end_server(&mut self, power_is_gone: bool) {
+        let crashed = self.fleet.crash_server(HUB);
+        self.check(crashed);
+        self.shelves.hub_ended(power_is_gone);
+        self.server_is_down = true;
     }
 
     /// Starts somebody who does not run; a hub whose disk does not let it is started again later.

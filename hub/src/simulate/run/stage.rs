@@ -14,7 +14,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use roundhouse_agent::SeededJitter;
-use roundhouse_apiserver::{Key, Record, TERM};
+use roundhouse_apiserver::{Backup, Key, Record, TERM};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -52,6 +52,8 @@ pub(super) struct Stage {
     pub(super) away: BTreeMap<String, Duration>,
     /// What members stored when they were backed up.
     pub(super) backups: BTreeMap<String, Vec<(Key, Record)>>,
+    /// What the hub's API server stored when it was backed up, and when that was by its clock.
+    pub(super) hub_backup: Option<(Backup, Timestamp)>,
     pub(super) timeline: Vec<Event>,
     pub(super) failures: Vec<Failure>,
 }
@@ -128,6 +130,7 @@ impl Stage {
             endless: Vec::new(),
             away: BTreeMap::new(),
             backups: BTreeMap::new(),
+            hub_backup: None,
             timeline: Vec::new(),
             failures: Vec::new(),
         })

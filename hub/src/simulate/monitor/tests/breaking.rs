@@ -292,6 +292,46 @@ fn p4_a_write_of_an_earlier_term_is_told() {
 }
 
 #[test]
+fn a_restored_hub_writes_nothing_and_no_agent_goes_back_until_that_is_confirmed() {
+    let mark = |data: Value| json!({"metadata": {"uid": "mark"}, "data": data});
+    let restored = || {
+        let world = World::delivered();
+        world.put(Some(&world.hub), BUNDLE, &bundle(2));
+        world.put(Some(&agent()), LEDGER, &ledger(2));
+        let mut later = deployment("nginx:2");
+        later["metadata"]["annotations"][annotation::GENERATION] = json!("2");
+        world.put(Some(&agent()), DEPLOYMENT, &later);
+        world.note(&Note::Restored(HUB.into()));
+        world.put(Some(&other()), MARK, &mark(json!({"takenAt": "then"})));
+        world.holds();
+        world
+    };
+    let world = restored();
+    world.put(Some(&world.hub), APPLICATION, &application(&passed()));
+    world.breaks(Promise::P4, APPLICATION, "no write by a restored hub before");
+
+    let back = |world: &World| {
+        let mut earlier = deployment("nginx:1");
+        earlier["metadata"]["annotations"][annotation::GENERATION] = json!("1");
+        world.put(Some(&agent()), DEPLOYMENT, &earlier);
+    };
+    let world = restored();
+    world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
+    back(&world);
+    world.breaks(Promise::P3, DEPLOYMENT, "app.oam.dev/generation at least 2");
+
+    let world = restored();
+    world.put(
+        Some(&other()),
+        MARK,
+        &mark(json!({"takenAt": "then", "epoch": "1000"})),
+    );
+    world.put(Some(&world.hub), APPLICATION, &application(&passed()));
+    back(&world);
+    world.holds();
+}
+
+#[test]
 fn p5_an_agent_deletes_only_what_the_hub_has_given_up() {
     let gone = |world: &World| world.remove(Some(&agent()), DEPLOYMENT);
     let world = World::delivered();

@@ -42,6 +42,7 @@ pub(super) const LEASE: At<'_> = (
     "roundhouse-system",
     "roundhouse-hub",
 );
+pub(super) const MARK: At<'_> = (HUB, "configmaps", "kube-system", "roundhouse-restored");
 pub(super) const LEDGER: At<'_> = (C1, "appliedbundles.roundhouse.dev", "", "h.default.web");
 pub(super) const DEPLOYMENT: At<'_> = (C1, "deployments.apps", "default", "web");
 
