@@ -1,6 +1,8 @@
 //! A hub that was restored from a backup: agents may have obeyed what it does not know of any more. It writes nothing until
-//! somebody has looked and confirmed it; from then on its epoch is above whatever was obeyed.
+//! somebody has looked and confirmed it; from then on its epoch is above whatever was obeyed, and Bundles that agents ignore get
+//! it.
 
+use crate::leader::{self, MAX_EPOCH};
 use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube::{
@@ -8,9 +10,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
     runtime::wait::{Condition, await_condition},
 };
-use roundhouse_api::{
-    application::Application, bundle::Bundle, decision::Decision, names::cluster_of_namespace,
-};
+use roundhouse_api::{bundle::Bundle, names::cluster_of_namespace};
 use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -64,7 +64,7 @@ pub struct Ahead {
 pub struct Seen {
     /// Agents that are ahead.
     pub ahead: Vec<Ahead>,
-    /// The highest epoch that is stored or was reported; 0 if none is.
+    /// The highest epoch that is stored or was reported, as far as it can be believed; 0 if none is.
     pub epoch: i64,
     /// Agents that have renewed their Lease since the hub was restored …
     pub reported: usize,
@@ -84,34 +84,19 @@ pub fn restored_at(mark: &ConfigMap) -> Option<Timestamp> {
 pub async fn look(client: &Client, since: Option<Timestamp>) -> Result<Seen, kube::Error> {
     let all = ListParams::default();
     let bundles = Api::<Bundle>::all(client.clone()).list(&all).await?.items;
-    let decisions = Api::<Decision>::all(client.clone()).list(&all).await?.items;
-    let applications = Api::<Application>::all(client.clone()).list(&all).await?.items;
     let leases = Api::<Lease>::all(client.clone()).list(&all).await?.items;
-    let of_bundles = bundles
-        .iter()
-        .flat_map(|b| [b.spec.epoch, b.status.as_ref().and_then(|status| status.epoch)])
-        .flatten();
-    let of_applications = applications
-        .iter()
-        .filter_map(|a| a.status.as_ref()?.workflow.as_ref()?.epoch);
-    let epochs = of_bundles
-        .chain(decisions.iter().map(|d| d.spec.epoch))
-        .chain(of_applications);
-    let agents: Vec<&Lease> = leases
-        .iter()
-        .filter(|lease| {
-            lease
-                .namespace()
-                .is_some_and(|ns| cluster_of_namespace(&ns).is_some())
-        })
-        .collect();
+    let agents = leases.iter().filter(|lease| {
+        let namespace = lease.namespace();
+        namespace.is_some_and(|namespace| cluster_of_namespace(&namespace).is_some())
+    });
+    let agents: Vec<&Lease> = agents.collect();
     let renewed = |lease: &&&Lease| {
         let at = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
         matches!((at, since), (Some(at), Some(since)) if at.0 > since)
     };
     Ok(Seen {
         ahead: bundles.iter().filter_map(ahead).collect(),
-        epoch: epochs.max().unwrap_or(0),
+        epoch: leader::obeyed_epoch(client).await?,
         reported: agents.iter().filter(renewed).count(),
         agents: agents.len(),
     })
@@ -119,10 +104,8 @@ pub async fn look(client: &Client, since: Option<Timestamp>) -> Result<Seen, kub
 
 /// What an agent says of a Bundle that it is ahead of.
 fn ahead(bundle: &Bundle) -> Option<Ahead> {
-    let conditions = &bundle.status.as_ref()?.conditions;
-    let old = conditions
-        .iter()
-        .find(|c| matches!(c.reason.as_str(), "OldEpoch" | "OldGeneration"))?;
+    let generation = bundle.metadata.generation.unwrap_or_default();
+    let old = bundle.status.as_ref()?.ignores(generation)?;
     let namespace = bundle.namespace().unwrap_or_default();
     Some(Ahead {
         cluster: cluster_of_namespace(&namespace).unwrap_or(&namespace).to_owned(),
@@ -148,7 +131,7 @@ pub async fn confirm(client: &Client, mark: &ConfigMap, seen: &Seen) -> Result<i
 
 /// The epoch that confirms a restored hub, above the highest one that is stored or was reported.
 fn confirming_epoch(seen: i64) -> i64 {
-    seen.max(0).saturating_add(AHEAD)
+    seen.max(0).saturating_add(AHEAD).min(MAX_EPOCH - 1)
 }
 
 /// The epoch that a mark confirms; `None` as long as it does not.
@@ -216,6 +199,6 @@ mod tests {
         assert_eq!(confirming_epoch(0), 1_000);
         assert_eq!(confirming_epoch(41), 1_041);
         assert_eq!(confirming_epoch(-5), 1_000);
-        assert_eq!(confirming_epoch(i64::MAX), i64::MAX);
+        assert!(confirming_epoch(i64::MAX) < MAX_EPOCH, "there is a term after it");
     }
 }

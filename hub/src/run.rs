@@ -174,7 +174,8 @@ async fn term(
         let epoch = held.begin(above, &options.leading, shutdown).await?;
         let term = Term {
             epoch,
-            confirmed: above,
+            // No epoch that was given to somebody is beyond it, whatever it says.
+            confirmed: above.min(epoch - 1),
         };
         let installed = held
             .keep(Box::pin(install_at_last(gated, options)), shutdown)

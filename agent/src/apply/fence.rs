@@ -1,6 +1,7 @@
 //! Fence: whether this content may be acted on at all. Two questions: is it what the hub wrote, and is it not older
 //! than what was obeyed before.
 
+use roundhouse_api::bundle::{OLD_EPOCH, OLD_GENERATION};
 use roundhouse_api::hash;
 use roundhouse_api::ledger::AppliedBundleSpec;
 use serde_json::Value;
@@ -27,8 +28,8 @@ impl Fenced {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Fenced::HashMismatch { .. } => "HashMismatch",
-            Fenced::OldEpoch { .. } => "OldEpoch",
-            Fenced::OldGeneration { .. } => "OldGeneration",
+            Fenced::OldEpoch { .. } => OLD_EPOCH,
+            Fenced::OldGeneration { .. } => OLD_GENERATION,
         }
     }
 }

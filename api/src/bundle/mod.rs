@@ -44,6 +44,11 @@ pub const PROGRESSING: &str = "Progressing";
 pub const DEGRADED: &str = "Degraded";
 /// Condition reason: a workload that is to be removed still asks for replicas or runs, see [`Deletion`].
 pub const REMOVAL_REFUSED: &str = "RemovalRefused";
+/// Condition reasons: the bundle is of an earlier epoch, or of an earlier generation, than what the agent obeyed last, and is
+/// ignored, as the hub went back in time.
+pub const OLD_EPOCH: &str = "OldEpoch";
+/// See [`OLD_EPOCH`].
+pub const OLD_GENERATION: &str = "OldGeneration";
 /// Condition type: the executor of the bundle may write what it has; what it lacks is named. Absent without an executor.
 pub const EXECUTOR_PERMITTED: &str = "ExecutorPermitted";
 /// Condition type: everything that has an end has come to it.

@@ -1,5 +1,6 @@
 //! What an agent reports of a bundle.
 
+use super::{OLD_EPOCH, OLD_GENERATION};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,18 @@ pub struct BundleStatus {
     /// are counted only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_status: Option<ResourceStatus>,
+}
+
+impl BundleStatus {
+    /// Why the agent ignores this generation of the bundle, if it has obeyed something later. What else the status says is of what
+    /// it obeys.
+    pub fn ignores(&self, generation: i64) -> Option<&Condition> {
+        let mut conditions = self.conditions.iter();
+        conditions.find(|condition| {
+            [OLD_EPOCH, OLD_GENERATION].contains(&condition.reason.as_str())
+                && condition.observed_generation == Some(generation)
+        })
+    }
 }
 
 /// Where a bundle stands on its cluster.

@@ -90,8 +90,6 @@ pub(super) struct Writer<'a> {
     pub(super) cache: &'a Cache,
     pub(super) key: &'a Key,
     pub(super) epoch: i64,
-    /// Up to which epoch agents go back, as somebody has confirmed.
-    pub(super) confirmed: i64,
     /// Bundles that are written at once, and the places for them, which all applications share.
     pub(super) at_once: usize,
     pub(super) places: &'a Semaphore,
@@ -307,10 +305,6 @@ impl Writer<'_> {
     async fn step(self, bundle: Arc<Observed>, deletion: Deletion) -> Result<bool, PassError> {
         let _place = self.places.acquire().await;
         match removal::next(&bundle, Some(&deletion)) {
-            // Its agent hears of nothing else.
-            Removal::Delete | Removal::Await if bundle.is_behind(self.confirmed) => {
-                self.confirm(&bundle, &deletion).await?;
-            }
             Removal::Confirm => self.confirm(&bundle, &deletion).await?,
             Removal::Delete => self.delete(&bundle).await?,
             // What holds it now is somebody else's.

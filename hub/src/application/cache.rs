@@ -131,6 +131,8 @@ pub(super) struct Cache {
     state: RwLock<State>,
     /// A Bundle that may go by itself changed.
     expiring: Notify,
+    /// A Bundle that its agent ignores changed.
+    ignored: Notify,
     /// A Placement became stale.
     stale: Notify,
     /// Bundles between dispatch and ready.
@@ -152,6 +154,8 @@ struct State {
     counts: Counts,
     /// Hand-written Bundles that go some time after they are complete.
     expiring: BTreeSet<Key>,
+    /// Bundles that their agents ignore for something later.
+    ignored: BTreeSet<Key>,
     fleet: Arc<Fleet>,
     /// The resourceVersions of its clusters.
     clusters: BTreeMap<String, String>,

@@ -7,6 +7,7 @@ use super::{
     events::{Recorder, record},
     expiring::expire,
     feed::feed,
+    going_back::go_back,
     pass::{Hub, Outcome},
     placements::follow,
     queue::Queue,
@@ -157,6 +158,7 @@ async fn lead(
         biased;
         () = expire(client.clone(), cache, clock.clone()) => {}
         () = follow(client.clone(), cache, clock.clone()) => {}
+        () = go_back(client.clone(), cache, term) => {}
         () = work(client, options, term, clock, cache, queue, recorder) => {}
         () = record(client.clone(), inbox) => {}
     }
@@ -202,7 +204,6 @@ async fn work(
     let hub = Arc::new(Hub {
         client: client.clone(),
         epoch: term.epoch,
-        confirmed: term.confirmed,
         cache: cache.clone(),
         clock: clock.clone(),
         limits: options.limits,

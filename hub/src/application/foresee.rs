@@ -255,7 +255,6 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         delivery: &delivery,
         workflow,
         epoch: cache.highest_epoch(),
-        confirmed: 0,
         now,
         cache,
         witness: None,
@@ -418,7 +417,7 @@ impl Request<'_> {
     fn plan(&self, placed: &[placing::Placed]) -> (BTreeMap<String, Share>, Plan) {
         let layers: Vec<_> = placed.iter().map(placing::Placed::layer).collect();
         self.delivery
-            .plan(&layers, self.observed, (self.cache.highest_epoch(), 0))
+            .plan(&layers, self.observed, self.cache.highest_epoch())
     }
 }
 

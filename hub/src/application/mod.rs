@@ -42,6 +42,7 @@ mod feed;
 mod feedback;
 mod fleet;
 mod foresee;
+mod going_back;
 pub(crate) mod history;
 mod lifecycle;
 mod objects;

@@ -85,8 +85,6 @@ pub(super) struct Hub {
     pub(super) witness: Option<Witness>,
     /// Fencing epoch of this hub.
     pub(super) epoch: i64,
-    /// Up to which epoch agents go back, as somebody has confirmed.
-    pub(super) confirmed: i64,
     /// What earlier hubs made of the specs that are delivered, where this one would make something else: by the uid of the
     /// record.
     pub(super) earlier: Mutex<HashMap<Key, (String, Arc<Made>)>>,
@@ -183,7 +181,6 @@ impl Hub {
             cache: &self.cache,
             key,
             epoch: self.epoch,
-            confirmed: self.confirmed,
             at_once: self.writes_at_once,
             places: &self.places,
         }
@@ -497,7 +494,6 @@ impl Hub {
             delivery,
             workflow: engine.workflow.as_ref(),
             epoch: self.epoch,
-            confirmed: self.confirmed,
             now: self.clock.now(),
             cache: &self.cache,
             witness: self.witness.as_ref(),

@@ -60,7 +60,6 @@ pub(super) fn writer<'a>(
         cache,
         key,
         epoch: 1,
-        confirmed: 0,
         at_once: 1,
         places,
     }

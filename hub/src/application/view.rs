@@ -52,7 +52,7 @@ impl Delivery<'_> {
         &self,
         layers: &[Layer<'_>],
         observed: &BTreeMap<String, Vec<Arc<Observed>>>,
-        (epoch, confirmed): (i64, i64),
+        epoch: i64,
     ) -> (BTreeMap<String, Share>, Plan) {
         let shares = dispatch::shares(layers);
         let executor = self.valid.executor(&self.application.namespace);
@@ -67,7 +67,6 @@ impl Delivery<'_> {
             executor: executor.as_ref(),
             manifest_configs: &self.manifest_configs,
             epoch,
-            confirmed,
         });
         (shares, plan)
     }
@@ -79,8 +78,6 @@ pub(super) struct Known<'a> {
     pub(super) delivery: &'a Delivery<'a>,
     pub(super) workflow: Option<&'a WorkflowStatus>,
     pub(super) epoch: i64,
-    /// Up to which epoch agents go back, as somebody has confirmed.
-    pub(super) confirmed: i64,
     pub(super) now: Timestamp,
     pub(super) cache: &'a Cache,
     /// Who is told what decisions follow from.
@@ -164,7 +161,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
             .filter(|(step, _)| !succeeded && !names(&delivery.spec, step));
         let mut layers: Vec<_> = former.map(|(_, d)| Layer::of(false, &d.spec)).collect();
         layers.extend(placed.iter().map(Placed::layer));
-        let (shares, mut plan) = delivery.plan(&layers, &observed, (known.epoch, known.confirmed));
+        let (shares, mut plan) = delivery.plan(&layers, &observed, known.epoch);
         leave_alone(&mut plan, &fleet);
         let mut clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
         let mut placed = placed;

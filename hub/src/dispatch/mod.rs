@@ -18,8 +18,8 @@
 //! | [`expiry`] | when does a hand-written Bundle go by itself? |
 //! | [`removal`] | what may go, in which order, within which budget? |
 //!
-//! Architecture Invariant: epoch, revision and stamps alone never cause a write, but for an agent that obeyed what a restored hub
-//! does not know of any more; a Bundle is removed only after its `spec.deletion` was written.
+//! Architecture Invariant: epoch, revision and stamps alone never cause a write; a Bundle is removed only after its
+//! `spec.deletion` was written.
 
 pub mod content;
 pub mod evidence;

@@ -30,8 +30,6 @@ pub struct ObjectRequest<'a> {
     pub clusters: &'a [String],
     /// Its Bundles, by cluster.
     pub observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
-    /// Up to which epoch agents go back, as somebody has confirmed.
-    pub confirmed: i64,
 }
 
 /// Compares what is wanted with what is there.
@@ -71,7 +69,7 @@ pub fn object_plan(request: &ObjectRequest<'_>) -> Plan {
         };
         let held = request.observed.get(cluster).into_iter().flatten();
         if let Some(existing) = held.into_iter().find(|bundle| bundle.name == name) {
-            wanted.todo = todo(&wanted, existing, request.confirmed);
+            wanted.todo = todo(&wanted, existing);
         }
         Target::Bundles(vec![wanted])
     };

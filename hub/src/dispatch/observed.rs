@@ -76,13 +76,20 @@ impl Observed {
     }
 
     /// The report, if it is about the present spec: same hash, same generation (and, being in the same object, the
-    /// same uid). No times are compared.
+    /// same uid), and not ignored for something later. No times are compared.
     pub fn own_report(&self) -> Option<&BundleStatus> {
         let status = self.status.as_ref()?;
         let own = self.spec.hash.is_some()
             && status.hash == self.spec.hash
-            && status.observed_generation == Some(self.generation);
+            && status.observed_generation == Some(self.generation)
+            && status.ignores(self.generation).is_none();
         own.then_some(status)
+    }
+
+    /// Whether its agent says, of this very generation, that it ignores it for something later that it has obeyed.
+    pub fn is_ignored(&self) -> bool {
+        let status = self.status.as_ref();
+        status.is_some_and(|status| status.ignores(self.generation).is_some())
     }
 
     /// The step whose object it carries.
@@ -113,17 +120,5 @@ impl Observed {
         };
         status.observed_generation == Some(self.generation)
             && status.conditions.iter().any(|c| c.reason == "HashMismatch")
-    }
-
-    /// Whether its agent has obeyed something later, which the hub does not know of as it was restored from a backup, and goes
-    /// back to what it says only by a new epoch. `confirmed`: what was obeyed up to this epoch may be taken back.
-    pub fn is_behind(&self, confirmed: i64) -> bool {
-        let Some(status) = &self.status else {
-            return false;
-        };
-        let (own, obeyed) = (self.spec.epoch.unwrap_or(0), status.epoch.unwrap_or(0));
-        let later = status.observed_generation > Some(self.generation);
-        let is_ahead = obeyed > own || (obeyed == own && later);
-        is_ahead && (1..=confirmed).contains(&obeyed)
     }
 }

@@ -39,8 +39,6 @@ pub struct Request<'a> {
     pub manifest_configs: &'a [ManifestConfig],
     /// Fencing epoch of this hub.
     pub epoch: i64,
-    /// Up to which epoch agents go back to what the hub says, as somebody has confirmed; 0 if nobody had to.
-    pub confirmed: i64,
 }
 
 /// What is wanted, cluster by cluster.
@@ -311,7 +309,7 @@ fn bundles(
                 todo: Todo::Create,
             };
             if let Some(existing) = held.iter().find(|b| b.name == wanted.name) {
-                wanted.todo = todo(&wanted, existing, request.confirmed);
+                wanted.todo = todo(&wanted, existing);
             }
             wanted
         })
@@ -338,7 +336,7 @@ fn has_manifests(bundle: &Observed) -> bool {
     bundle.spec.hash.as_deref() != Some(hash::of_manifests(&[]).as_str())
 }
 
-pub(super) fn todo(wanted: &Wanted, existing: &Observed, confirmed: i64) -> Todo {
+pub(super) fn todo(wanted: &Wanted, existing: &Observed) -> Todo {
     if existing.deleting {
         return Todo::AwaitRemoval;
     }
@@ -348,8 +346,7 @@ pub(super) fn todo(wanted: &Wanted, existing: &Observed, confirmed: i64) -> Todo
         .filter(|(key, _)| key.as_str() != label::STEP)
         .all(|(key, value)| existing.labels.get(key) == Some(value));
     let finalized = existing.finalizers.iter().any(|f| f == BUNDLE_FINALIZER);
-    let heard = !existing.hash_mismatch() && !existing.is_behind(confirmed);
-    let same = labelled && finalized && same_spec(&wanted.spec, &existing.spec) && heard;
+    let same = labelled && finalized && same_spec(&wanted.spec, &existing.spec) && !existing.hash_mismatch();
     if same { Todo::Nothing } else { Todo::Replace }
 }
 

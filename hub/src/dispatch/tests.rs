@@ -82,8 +82,6 @@ struct Store {
     bundles: BTreeMap<String, Bundle>,
     writes: u32,
     uids: u32,
-    /// Up to which epoch agents go back.
-    confirmed: i64,
 }
 
 impl Store {
@@ -111,7 +109,6 @@ impl Store {
             executor: None,
             manifest_configs: &[],
             epoch,
-            confirmed: self.confirmed,
         })
     }
 
@@ -279,42 +276,6 @@ fn a_hash_mismatch_is_rewritten() {
 }
 
 #[test]
-fn what_was_obeyed_before_the_hub_was_restored_is_taken_back_by_a_new_epoch_when_that_is_confirmed() {
-    let mut store = Store::default();
-    let (content, shares) = (content(1, "a"), [("c1", share(3, true))]);
-    store.dispatch(&content, &shares);
-    let report = |generation, epoch| {
-        let mut status = report(&Bundle::default(), BundlePhase::Ready);
-        (status.observed_generation, status.epoch) = (Some(generation), Some(epoch));
-        Some(status)
-    };
-    for (obeyed, confirmed, goes_back) in [
-        // As the hub has it.
-        ((1, 1), 1_001, false),
-        // A later generation, a later epoch, and a later one of both.
-        ((2, 1), 1_001, true),
-        ((1, 2), 1_001, true),
-        ((3, 2), 1_001, true),
-        // Nobody has confirmed it, or not that far.
-        ((2, 1), 0, false),
-        ((3, 9), 8, false),
-    ] {
-        store.confirmed = confirmed;
-        store.only().status = report(obeyed.0, obeyed.1);
-        let plan = store.plan(&content, &shares, 1_002);
-        assert_eq!(plan.writes(), goes_back, "{obeyed:?}, {confirmed}");
-    }
-    // Once: from then on the agent is told of the new epoch.
-    (store.confirmed, store.only().status) = (1_001, report(3, 2));
-    for _ in 0..3 {
-        let plan = store.plan(&content, &shares, 1_002);
-        store.execute(&plan);
-    }
-    assert_eq!(store.writes, 2);
-    assert_eq!(store.only().spec.epoch, Some(1_002));
-}
-
-#[test]
 fn clusters_without_a_share() {
     let mut store = Store::default();
     store.dispatch(&content(1, "a"), &[("c1", share(0, true))]);
@@ -408,7 +369,6 @@ fn clusters_that_the_run_has_not_reached() {
         executor: None,
         manifest_configs: &[],
         epoch: 1,
-        confirmed: 0,
     });
     let Target::Bundles(wanted) = &plan.targets["c4"] else {
         panic!("{plan:?}")
@@ -608,7 +568,6 @@ fn a_change_of_the_policy_alone_is_a_change() {
             executor: None,
             manifest_configs: &[],
             epoch: 1,
-            confirmed: 0,
         });
         let Target::Bundles(wanted) = &plan.targets["c1"] else {
             panic!("{plan:?}")

@@ -22,7 +22,7 @@ const NAMED: usize = 5;
 pub(crate) struct Claims {
     /// The highest of what only hubs and administrators write: Bundles, the Lease, a confirmation.
     trusted: i64,
-    /// Of what tenants can write, Applications and Decisions, with the object.
+    /// Of what tenants and agents can write, Applications, Decisions and reports, with the object.
     others: Vec<(i64, String)>,
 }
 
@@ -82,6 +82,19 @@ pub(crate) fn is_newer(stored: Option<i64>, own: i64) -> bool {
 /// A list fails.
 pub async fn stored_epoch(client: &Client) -> Result<i64, kube::Error> {
     Ok(stored(client).await?.judge().0)
+}
+
+/// The highest epoch that is stored, or that an agent says it obeys, as far as it can be believed; 0 if there is none.
+///
+/// # Errors
+/// A list fails.
+pub(crate) async fn obeyed_epoch(client: &Client) -> Result<i64, kube::Error> {
+    let mut claims = stored(client).await?;
+    each::<Bundle>(client, |bundle| {
+        claims.hear(epoch_at(&bundle, "/status/epoch"), || title::<Bundle>(&bundle));
+    })
+    .await?;
+    Ok(claims.judge().0)
 }
 
 /// Reads what is stored, page by page. A kind that the API server does not know has no objects.

@@ -19,8 +19,8 @@ use tokio::{sync::watch, time::timeout};
 pub struct Term {
     /// Its fencing epoch.
     pub epoch: i64,
-    /// Up to this epoch somebody has confirmed that agents go back to what the hub says, which was restored from a backup; 0 if
-    /// nobody had to.
+    /// What agents obeyed up to this epoch they take back for what the hub says, which was restored from a backup: somebody has
+    /// confirmed that. 0 where nobody had to.
     pub confirmed: i64,
 }
 

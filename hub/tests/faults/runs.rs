@@ -21,6 +21,11 @@ pub(crate) fn is_long() -> bool {
     std::env::var("ROUNDHOUSE_LONG").is_ok_and(|value| value == "1")
 }
 
+/// Whether one seed was asked for: then others show what only some runs do.
+pub(crate) fn is_one() -> bool {
+    std::env::var_os("ROUNDHOUSE_SEED").is_some()
+}
+
 /// The seeds of a test.
 pub(crate) fn seeds() -> Vec<u64> {
     match std::env::var("ROUNDHOUSE_SEED") {

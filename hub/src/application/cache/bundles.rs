@@ -54,6 +54,12 @@ impl Cache {
         } else {
             state.expiring.remove(&key);
         }
+        if observed.is_ignored() {
+            state.ignored.insert(key.clone());
+            self.ignored.notify_one();
+        } else {
+            state.ignored.remove(&key);
+        }
         state.bundles.insert(key, Arc::new(observed));
         concerned
     }
@@ -111,9 +117,22 @@ impl Cache {
         self.expiring.notified().await;
     }
 
+    /// Bundles that their agents ignore for something later.
+    pub(in crate::application) fn ignored(&self) -> Vec<Arc<Observed>> {
+        let state = self.state.read();
+        let bundles = state.ignored.iter().filter_map(|key| state.bundles.get(key));
+        bundles.cloned().collect()
+    }
+
+    /// Waits until one of them changes.
+    pub(in crate::application) async fn ignored_changed(&self) {
+        self.ignored.notified().await;
+    }
+
     pub(in crate::application) fn remove_bundle(&self, key: &Key) -> Option<Key> {
         let mut state = self.state.write();
         state.expiring.remove(key);
+        state.ignored.remove(key);
         self.lag.lock().gone(key);
         let held = state.bundles.remove(key)?;
         state.unlink(key, &held)

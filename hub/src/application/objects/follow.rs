@@ -100,7 +100,6 @@ pub(super) fn wanted(
         },
         clusters: &chosen.clusters,
         observed: held,
-        confirmed: known.confirmed,
     });
     let emptied = had_any && chosen.clusters.is_empty();
     (plan, chosen, emptied)

@@ -120,25 +120,29 @@ impl Shelves {
         self.0.lock().queue = Some(writes);
     }
 
-    /// Lets the hub's disk fail.
-    pub fn fail(&self, fault: DiskFault) {
+    /// Lets the hub's disk fail. What was done to it, in more words than the fault has, if there are any.
+    pub fn fail(&self, fault: DiskFault) -> Option<String> {
         let mut inner = self.0.lock();
         match fault {
             DiskFault::Full => {
                 inner.seen.note(Kind::DiskFull);
                 inner.disk.limit(Some(inner.disk.used()));
+                None
             }
             DiskFault::FailedSync => {
                 inner.seen.note(Kind::SyncFailed);
                 inner.disk.fail_one_sync();
+                None
             }
             DiskFault::Slow(sync_takes) => {
                 inner.seen.note(Kind::DiskSlow);
                 inner.slow(sync_takes);
+                None
             }
             DiskFault::FlippedBit => {
                 inner.seen.note(Kind::BitFlipped);
-                inner.flip();
+                let bit = inner.flip()?;
+                Some(format!("a bit of {} flips at offset {}", bit.file, bit.offset))
             }
         }
     }
@@ -232,20 +236,19 @@ impl Inner {
     }
 
     /// Flips one bit of the first file of the journal.
-    fn flip(&mut self) {
+    fn flip(&mut self) -> Option<Bit> {
         self.put_right();
         let files = self.disk.list().unwrap_or_default().into_iter();
-        let mut used = files.filter(|(name, _)| !name.starts_with("spare-"));
-        if let Some((file, length)) = used.next() {
-            let offset = self.dice.below(FLIPS_WITHIN.min(length));
-            let bit = Bit {
-                file,
-                offset: usize::try_from(offset).unwrap_or(0),
-                mask: 1 << self.dice.below(8),
-            };
-            bit.flip(&self.disk);
-            self.flipped = Some(bit);
-        }
+        let (file, length) = files.into_iter().find(|(name, _)| !name.starts_with("spare-"))?;
+        let offset = self.dice.below(FLIPS_WITHIN.min(length));
+        let bit = Bit {
+            file,
+            offset: usize::try_from(offset).unwrap_or(0),
+            mask: 1 << self.dice.below(8),
+        };
+        bit.flip(&self.disk);
+        self.flipped = Some(bit.clone());
+        Some(bit)
     }
 
     /// The bit that was flipped is again what was written.

@@ -186,7 +186,8 @@ fn told_before(commit: &Commit, model: &Model, since: Duration) -> bool {
         return false;
     };
     let key = &commit.key;
-    let mut early = held.contents.iter().filter(|(_, content)| content.at <= since);
+    let contents = held.contents_of(ledger.spec.epoch).iter();
+    let mut early = contents.filter(|(_, content)| content.at <= since);
     early.any(|(generation, content)| {
         let lacks = !content.carries(&key.table, &key.namespace, &key.name);
         content.spec.deletion.is_some() || (*generation == ledger.spec.generation && lacks)
@@ -198,10 +199,8 @@ fn heals(commit: &Commit, model: &Model) -> bool {
     let content = model
         .ledger_of(&commit.server, &commit.key)
         .and_then(|(_, ledger)| {
-            model
-                .by_uid(&ledger.spec.bundle_uid)?
-                .contents
-                .get(&ledger.spec.generation)
+            let held = model.by_uid(&ledger.spec.bundle_uid)?;
+            held.contents_of(ledger.spec.epoch).get(&ledger.spec.generation)
         });
     content.is_some_and(|content| {
         let spec = &content.spec;
@@ -230,7 +229,8 @@ fn rendered<'m>(commit: &Commit, model: &'m Model) -> Option<&'m Value> {
     let key = &commit.key;
     let (_, ledger) = model.ledger_of(&commit.server, key)?;
     let held = model.by_uid(&ledger.spec.bundle_uid)?;
-    let content = held.contents.get(&ledger.spec.generation)?;
+    let contents = held.contents_of(ledger.spec.epoch);
+    let content = contents.get(&ledger.spec.generation)?;
     content.manifest(&key.table, &key.namespace, &key.name)
 }
 

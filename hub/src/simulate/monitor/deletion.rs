@@ -148,10 +148,12 @@ fn may_let_go(commit: &Commit, model: &Model) -> bool {
         option.is_some_and(|option| option.propagation_policy != PropagationPolicy::Foreground)
     };
     if overdue {
-        return held.contents.values().any(is_let);
+        return held.contents_of(ledger.spec.epoch).values().any(is_let);
     }
     let goes = !ledger.spec.dispatched && (held.deleting || held.gone);
-    let mut since = held.contents.range(ledger.spec.generation..);
+    let mut since = held
+        .contents_of(ledger.spec.epoch)
+        .range(ledger.spec.generation..);
     since.any(|(generation, content)| {
         let lacks =
             *generation == ledger.spec.generation && !content.carries(&key.table, &key.namespace, &key.name);
@@ -183,13 +185,14 @@ fn cause(
     let Some(held) = model.by_uid(&spec.bundle_uid) else {
         return Err(format!("its Bundle {} was never there", spec.bundle));
     };
+    let contents = held.contents_of(spec.epoch);
     // One that was withdrawn before what the agent follows is none.
-    let mut since = held.contents.range(spec.generation..);
+    let mut since = contents.range(spec.generation..);
     let confirmed = since.any(|(_, content)| content.spec.deletion.is_some());
     if confirmed || (!spec.dispatched && (held.deleting || held.gone)) {
         return Ok(());
     }
-    let Some(content) = held.contents.get(&spec.generation) else {
+    let Some(content) = contents.get(&spec.generation) else {
         return Err("its Bundle never had that".to_owned());
     };
     let key = &commit.key;
@@ -204,7 +207,7 @@ fn cause(
     // What it went by when it was sent may be over.
     let was_let = |sent: Duration| {
         let followed = model.followed((&commit.server, name), &spec.bundle_uid, sent);
-        let mut since = held.contents.range(followed.unwrap_or(i64::MAX)..);
+        let mut since = contents.range(followed.unwrap_or(i64::MAX)..);
         since.any(|(generation, earlier)| {
             let lets = Some(*generation) == followed && (!carries(earlier) || recreated(earlier));
             earlier.at <= sent && (lets || earlier.spec.deletion.is_some())

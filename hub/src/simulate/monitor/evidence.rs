@@ -6,7 +6,7 @@ use super::{
     model::{APPLICATIONS, BUNDLES, Content, Held, Model, Revision},
     promise::{Check, Found, Promise},
 };
-use crate::simulate::HUB;
+use crate::simulate::{HUB, raw};
 use roundhouse_api::{
     application::{
         Application, ClusterVerb, DeployStep, StepKind, StepPhase, Until, ValidStep, WaitFor, WorkflowStatus,
@@ -68,7 +68,7 @@ impl Check for Passing {
             let Some(valid) = revision.valid.all_steps().find(|valid| valid.name == step.name) else {
                 continue;
             };
-            if matches!(valid.kind, StepKind::Deploy(_) | StepKind::ClusterObject(_)) {
+            if is_judged(&valid.kind) {
                 found.judges(Promise::P7);
             }
             if let Err((expected, is)) = run.passes(valid) {
@@ -76,6 +76,16 @@ impl Check for Passing {
                 found.broke(Promise::P7, commit.object(), expected, is);
             }
         }
+    }
+}
+
+/// Whether what a step waits for is known here.
+fn is_judged(kind: &StepKind) -> bool {
+    match kind {
+        // What an expression asks for may hold of any of its clusters.
+        StepKind::Deploy(deploy) => !matches!(deploy.until, Some(Until::Holds(_))),
+        StepKind::ClusterObject(_) => true,
+        _ => false,
     }
 }
 
@@ -190,7 +200,6 @@ impl Run<'_> {
         let all = decision.clusters.len();
         let enough = match &deploy.until {
             Some(Until::Ready(share)) => share.is_met(all - missing.len(), all) || all == 0,
-            // What it asks for may hold of any of them.
             Some(Until::Holds(_)) => true,
             None => missing.is_empty(),
         };
@@ -209,9 +218,24 @@ impl Run<'_> {
         if parts.is_empty() {
             return Err("there is no Bundle".to_owned());
         }
+        if let Some(why) = self.unlike(&parts) {
+            return Err(format!("its Bundle is not what {} says: {why}", self.revision.0));
+        }
         parts
             .into_iter()
             .try_for_each(|held| self.part(held, deploy.wait))
+    }
+
+    /// What in the Bundles of a cluster is not as the revision has it. Where a Placement may change that on its way, only images are
+    /// looked at.
+    fn unlike(&self, parts: &[&Held]) -> Option<String> {
+        if !self.model.placements.is_empty() {
+            return None;
+        }
+        let contents = || parts.iter().filter_map(|held| held.present());
+        let manifests =
+            || contents().flat_map(|content| content.manifests.iter().map(|(_, manifest)| &**manifest));
+        raw::unlike(&self.revision.1.valid, manifests).next()
     }
 
     fn part(&self, held: &Held, wait: WaitFor) -> Result<(), String> {

@@ -105,12 +105,29 @@ pub(super) struct Held {
     pub(super) status: Option<BundleStatus>,
     /// By generation.
     pub(super) contents: BTreeMap<i64, Content>,
+    /// By generation, what it was before the hub was put back to an earlier state: agents go by that up to an epoch.
+    before: BTreeMap<i64, Content>,
+    /// Up to which; every one until somebody has confirmed it.
+    before_until: i64,
 }
 
 impl Held {
     /// What it is now, or was last.
     pub(super) fn present(&self) -> Option<&Content> {
         self.contents.get(&self.generation)
+    }
+
+    /// By generation, what whoever obeys this epoch goes by.
+    pub(super) fn contents_of(&self, epoch: Option<i64>) -> &BTreeMap<i64, Content> {
+        match !self.before.is_empty() && epoch.unwrap_or(0) <= self.before_until {
+            true => &self.before,
+            false => &self.contents,
+        }
+    }
+
+    /// Every content that it ever had.
+    pub(super) fn all_contents(&self) -> impl Iterator<Item = &Content> {
+        self.contents.values().chain(self.before.values())
     }
 
     /// Namespace and name of its application.
@@ -175,6 +192,8 @@ pub(super) struct Model {
     pub(super) left: BTreeMap<Arc<str>, BTreeSet<String>>,
     /// What the hub stores was put back to an earlier state, and nobody has confirmed that yet.
     pub(super) unconfirmed: bool,
+    /// Up to which epoch what agents obeyed is taken back, as somebody has confirmed.
+    pub(super) confirmed: i64,
     /// The highest epoch that the Lease of the hubs has had.
     pub(super) epoch: i64,
     /// The last epoch that each hub wrote there.
@@ -243,7 +262,7 @@ impl Model {
             }
             (HUB, CLUSTERS) => self.cluster(commit),
             (HUB, LEASES) => self.lease(commit),
-            (HUB, CONFIG_MAPS) if confirms(commit) => self.unconfirmed = false,
+            (HUB, CONFIG_MAPS) if &*commit.key.name == restored::NAME => self.mark(commit),
             (_, LEDGERS) => {
                 let ledger = commit.read::<AppliedBundle>().map(|ledger| Ledger {
                     objects: ledger.spec.objects.iter().map(listed).collect(),
@@ -280,7 +299,13 @@ impl Model {
                 own.for_each(|(_, forgotten)| *forgotten = true);
             }
             Note::Started(cluster) => drop(self.stopped.remove(cluster)),
-            Note::Restored(server) if **server == *HUB => self.unconfirmed = true,
+            Note::Restored(server) if **server == *HUB => {
+                self.unconfirmed = true;
+                for held in self.bundles.values_mut() {
+                    held.before = held.contents.clone();
+                    held.before_until = i64::MAX;
+                }
+            }
             Note::Quiet
             | Note::Busy
             | Note::Silenced(_)
@@ -448,12 +473,9 @@ impl Model {
         held.deleting = bundle.metadata.deletion_timestamp.is_some();
         held.labels = bundle.metadata.labels.unwrap_or_default();
         let manifests = std::mem::take(&mut bundle.spec.workload.manifests);
-        // A server that lost writes counts on from before them: what was of those generations never was. Where one was put back
-        // to an earlier state by hand agents have obeyed it, and go by it until the hub goes on.
-        if !self.unconfirmed {
-            let last = held.generation - i64::from(is_new);
-            held.contents.retain(|generation, _| *generation <= last);
-        }
+        // A server that lost writes counts on from before them: what was of those generations never was.
+        let last = held.generation - i64::from(is_new);
+        held.contents.retain(|generation, _| *generation <= last);
         let known = held.contents.get(&held.generation);
         if known.is_none_or(|known| known.spec.hash != bundle.spec.hash) {
             let content = Content {
@@ -479,6 +501,19 @@ impl Model {
             }
         }
         held.status = bundle.status;
+    }
+
+    /// The mark of a hub that was put back: as long as it is there without a confirmation, the hub waits.
+    fn mark(&mut self, commit: &Commit) {
+        let mark = commit.read::<ConfigMap>();
+        let confirmed = mark.as_ref().and_then(restored::confirmed);
+        self.unconfirmed = mark.is_some() && confirmed.is_none();
+        if let Some(epoch) = confirmed {
+            self.confirmed = epoch;
+            for held in self.bundles.values_mut() {
+                held.before_until = epoch;
+            }
+        }
     }
 
     fn application(&mut self, name: Name, commit: &Commit) {
@@ -546,14 +581,6 @@ impl Model {
             self.terms.insert(who.clone(), epoch);
         }
     }
-}
-
-/// Whether somebody confirms by it that the hub goes on from an earlier state.
-pub(super) fn confirms(commit: &Commit) -> bool {
-    let place = (&*commit.server, &*commit.key.table, &*commit.key.name);
-    let mark = || commit.read::<ConfigMap>();
-    place == (HUB, CONFIG_MAPS, restored::NAME)
-        && mark().is_some_and(|mark| restored::confirmed(&mark).is_some())
 }
 
 fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {

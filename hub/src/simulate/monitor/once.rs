@@ -4,7 +4,7 @@
 use super::{
     commit::Commit,
     fields::is_marked,
-    model::{BUNDLES, CONFIG_MAPS, LEDGERS, Model, confirms},
+    model::{BUNDLES, LEDGERS, Model},
     promise::{Check, Found, Note, Promise},
 };
 use crate::simulate::HUB;
@@ -16,8 +16,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 /// What an agent did to an object last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Effect {
-    /// Uid and generation of the Bundle that it worked on.
-    of: (String, i64),
+    /// Uid and generation of the Bundle that it worked on, and the epoch of that.
+    of: (String, i64, i64),
     /// The generation of the application that the object carries.
     carries: Option<i64>,
     /// Somebody else has changed the object since.
@@ -40,8 +40,6 @@ impl Check for Once {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
         match (&*commit.server, &*commit.key.table) {
             (HUB, BUNDLES) => rises(commit, ["/spec/epoch", "/metadata/generation"], found),
-            // From here on agents go back to what the hub says. Until then they do not.
-            (HUB, CONFIG_MAPS) if confirms(commit) => self.effects.clear(),
             (HUB, _) => {}
             (_, LEDGERS) => obeys(commit, found),
             _ => self.applied(commit, model, found),
@@ -173,7 +171,11 @@ impl Once {
             return;
         };
         let effect = Effect {
-            of: (ledger.spec.bundle_uid.clone(), ledger.spec.generation),
+            of: (
+                ledger.spec.bundle_uid.clone(),
+                ledger.spec.generation,
+                ledger.spec.epoch.unwrap_or(0),
+            ),
             carries,
             touched: commit.after.is_none(),
             outdated: false,
@@ -190,7 +192,10 @@ impl Once {
                 "a second one, with nobody else's in between",
             );
         }
+        // Somebody has confirmed that agents go back by a later epoch.
+        let goes_back = before.of.2 <= model.confirmed && effect.of.2 > model.confirmed;
         if before.of.0 == effect.of.0
+            && !goes_back
             && let (Some(was), Some(is)) = (before.carries, effect.carries)
             && is < was
             && commit.is_change()

@@ -3,13 +3,12 @@
 use super::{
     commit::Commit,
     fields::{differing, is_at_or_below, leaves, touches},
-    model::{Held, LEDGERS, Model},
+    model::{Content, Held, LEDGERS, Model},
     promise::{Check, Found, Note, Promise},
 };
 use crate::simulate::HUB;
 use roundhouse_api::names::cluster_namespace;
 use roundhouse_apiserver::Key;
-use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -93,7 +92,7 @@ struct Rendered {
 }
 
 impl Rendered {
-    fn of(commit: &Commit, model: &Model) -> Rendered {
+    fn of<'m>(commit: &Commit, model: &'m Model) -> Rendered {
         let mut rendered = Rendered::default();
         let ledger = model.ledger_of(&commit.server, &commit.key);
         let Some((_, ledger)) = ledger else {
@@ -109,18 +108,17 @@ impl Rendered {
         let parts = others
             .filter(|(_, name, _)| *name.0 == *namespace)
             .map(|(_, _, held)| held);
-        let contents = |held: &Held, generation: Option<i64>| -> Vec<Value> {
-            let asked = |(of, _): &(&i64, _)| generation.is_none_or(|generation| **of == generation);
-            let contents = held.contents.iter().filter(asked);
-            let manifests = contents.filter_map(|(_, c)| c.manifest(&key.table, &key.namespace, &key.name));
-            manifests.cloned().collect()
-        };
-        for manifest in contents(held, Some(ledger.spec.generation)) {
+        let own = |content: &'m Content| content.manifest(&key.table, &key.namespace, &key.name);
+        let present = held.contents_of(ledger.spec.epoch).get(&ledger.spec.generation);
+        if let Some(manifest) = present.and_then(own) {
             rendered.has_status |= manifest.get("status").is_some();
-            rendered.now.extend(leaves(&manifest).into_keys());
+            rendered.now.extend(leaves(manifest).into_keys());
         }
-        for manifest in parts.chain([held]).flat_map(|held| contents(held, None)) {
-            rendered.before.extend(leaves(&manifest).into_keys());
+        for content in parts.chain([held]).flat_map(Held::all_contents) {
+            let manifest = own(content).into_iter();
+            rendered
+                .before
+                .extend(manifest.flat_map(|manifest| leaves(manifest).into_keys()));
         }
         rendered
     }

@@ -6,7 +6,7 @@ use super::{
     model::{DECISIONS, Model},
     promise::{Check, Found, Promise},
 };
-use crate::simulate::HUB;
+use crate::simulate::{HUB, raw::replicas_of};
 use roundhouse_api::decision::{Decision, DecisionSpec, WorkloadDecision};
 use std::collections::BTreeMap;
 
@@ -23,7 +23,10 @@ impl Check for Replicas {
         };
         let decision = decision.spec;
         found.judges(Promise::P6);
-        for (what, expected, is) in inside(&decision).chain(together(&decision, commit, model)) {
+        let all = inside(&decision)
+            .chain(asked_for(&decision, commit, model))
+            .chain(together(&decision, commit, model));
+        for (what, expected, is) in all {
             if expected != is {
                 let expected = format!("{what}: {expected}");
                 found.broke(Promise::P6, commit.object(), expected, is.to_string());
@@ -34,6 +37,21 @@ impl Check for Replicas {
 
 /// What has to be, and what is.
 type Sum = (String, u64, u64);
+
+/// What is divided is what the revision asks for, whatever the Decision says of it.
+fn asked_for(decision: &DecisionSpec, commit: &Commit, model: &Model) -> Vec<Sum> {
+    let name = (commit.key.namespace.clone(), decision.revision.as_str().into());
+    let revision = model.revisions.get(&name);
+    let asked = decision.workloads.iter().filter_map(|workload| {
+        let asked = replicas_of(&revision?.valid, &workload.workload)?;
+        let what = format!(
+            "replicas of {} that {} asks for",
+            workload.workload.name, decision.revision
+        );
+        Some((what, asked, u64::from(workload.replicas)))
+    });
+    asked.collect()
+}
 
 fn inside(decision: &DecisionSpec) -> impl Iterator<Item = Sum> {
     let over = |of: fn(&WorkloadDecision) -> u64| -> u64 { decision.workloads.iter().map(of).sum() };

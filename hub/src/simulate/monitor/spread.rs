@@ -14,6 +14,7 @@ use roundhouse_api::{
     bundle::{ApplicationRef, Bundle, Deletion},
     names::{cluster_of_namespace, decision_name, label, step_of_bundle},
 };
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -85,6 +86,13 @@ impl Check for Spread {
     }
 }
 
+/// What a Bundle says to its agent, whichever hub says it.
+fn says(bundle: &Value) -> Option<Value> {
+    let mut spec = bundle.get("spec")?.clone();
+    spec.as_object_mut()?.remove("epoch");
+    Some(spec)
+}
+
 /// Written for this revision, and never yet reported to be what the step waits for.
 fn is_unfinished(content: &Content, revision: &str, deploy: &DeployStep) -> bool {
     content.spec.revision.as_deref() == Some(revision)
@@ -115,8 +123,7 @@ fn deploy_at_work<'m>(model: &'m Model, namespace: &str, name: &str, step: &str)
 impl Spread {
     /// A Bundle is written: with it no more clusters of its step are under way than `maxParallel` says.
     fn dispatches(&self, commit: &Commit, bundle: &Bundle, model: &Model, found: &mut Found<'_>) {
-        let generation = |value: &serde_json::Value| value.pointer("/metadata/generation").cloned();
-        let new = commit.before.is_none() || generation(commit.before()) != generation(commit.after());
+        let new = !commit.is_change() || says(commit.before()) != says(commit.after());
         let labels = bundle.metadata.labels.as_ref();
         let (Some(of), Some(step)) = (
             &bundle.spec.application_ref,

@@ -1,7 +1,7 @@
 //! Whether the clusters have what their Bundles say, whatever anybody says of it.
 
 use super::{Check, Look, coherent::incoherent, objects::resource};
-use crate::simulate::{Fleet, monitor::Monitor};
+use crate::simulate::{Fleet, monitor::Monitor, raw::missing};
 use kube::{Api, ResourceExt, api::DynamicObject};
 use roundhouse_api::{
     bundle::Bundle,
@@ -214,24 +214,6 @@ fn compare(cluster: &str, wanted: &BTreeMap<Place, &Value>, have: &BTreeMap<Plac
     let left = have.keys().filter(|place| !wanted.contains_key(*place));
     differ.extend(left.map(|place| format!("{} is of no Bundle", named(place))));
     differ
-}
-
-/// The first place in `wanted` that `live` has otherwise.
-pub(super) fn missing(wanted: &Value, live: &Value, at: &str) -> Option<String> {
-    match (wanted, live) {
-        (Value::Object(wanted), Value::Object(live)) => wanted.iter().find_map(|(key, value)| {
-            let at = format!("{at}.{key}");
-            match live.get(key) {
-                Some(live) => missing(value, live, &at),
-                None => Some(at),
-            }
-        }),
-        (Value::Array(wanted), Value::Array(live)) if wanted.len() == live.len() => {
-            let mut pairs = wanted.iter().zip(live).enumerate();
-            pairs.find_map(|(n, (wanted, live))| missing(wanted, live, &format!("{at}[{n}]")))
-        }
-        (wanted, live) => (wanted != live).then(|| format!("{at}: {live}, not {wanted}")),
-    }
 }
 
 #[cfg(test)]

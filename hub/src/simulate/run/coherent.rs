@@ -1,7 +1,6 @@
 //! Whether what the hub has written fits together at the end: what users want, what was decided, and what is in the Bundles.
 
-use super::agree::missing;
-use crate::simulate::{Fleet, monitor::Monitor, raw::raw_objects};
+use crate::simulate::{Fleet, monitor::Monitor, raw};
 use kube::{Api, ResourceExt};
 use roundhouse_api::{
     application::{Application, validate},
@@ -11,7 +10,7 @@ use roundhouse_api::{
     names::{cluster_of_namespace, step_of_bundle},
     placement::Placement,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is on the hub.
@@ -218,31 +217,9 @@ fn as_written(application: &Application, bundles: &[&Bundle]) -> Vec<String> {
             .extend(manifests);
     }
     let mut differ = Vec::new();
-    for object in raw_objects(&valid) {
-        let mut wanted = object.clone();
-        if let Some(spec) = wanted.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.remove("replicas");
-        }
-        let what = format!(
-            "{} {}",
-            object["kind"].as_str().unwrap_or_default(),
-            object.pointer("/metadata/name").unwrap_or(&json!(null))
-        );
-        for (cluster, manifests) in &by_cluster {
-            let same = |manifest: &&&Value| {
-                let namespace = "/metadata/namespace";
-                let there = object
-                    .pointer(namespace)
-                    .is_none_or(|of| manifest.pointer(namespace) == Some(of));
-                let named = ["/apiVersion", "/kind", "/metadata/name"];
-                there && named.iter().all(|at| manifest.pointer(at) == object.pointer(at))
-            };
-            let why = match manifests.iter().find(same) {
-                None => Some("is not in its Bundle".to_owned()),
-                Some(manifest) => missing(&wanted, manifest, "").map(|at| format!("differs at {at}")),
-            };
-            differ.extend(why.map(|why| format!("{cluster}: {what} of {} {why}", application.name_any())));
-        }
+    for (cluster, manifests) in &by_cluster {
+        let lacks = raw::unlike(&valid, || manifests.iter().copied());
+        differ.extend(lacks.map(|why| format!("{cluster}: of {}: {why}", application.name_any())));
     }
     differ
 }
@@ -250,6 +227,7 @@ fn as_written(application: &Application, bundles: &[&Bundle]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn hub() -> Hub {
         let application = json!({
@@ -337,7 +315,7 @@ mod tests {
         stale.bundles[1].spec.workload.manifests[0]["data"]["k"] = json!("0");
         let differ = stale.differences();
         assert!(
-            differ.len() == 1 && differ[0].contains("c2: ConfigMap \"web\" of web differs at .data.k"),
+            differ.len() == 1 && differ[0].contains("c2: of web: ConfigMap web differs at .data.k"),
             "{differ:?}"
         );
         stale.overrides = true;
@@ -345,10 +323,7 @@ mod tests {
 
         let mut lacks = hub();
         lacks.bundles[0].spec.workload.manifests.remove(0);
-        assert_eq!(
-            lacks.differences(),
-            ["c1: ConfigMap \"web\" of web is not in its Bundle"]
-        );
+        assert_eq!(lacks.differences(), ["c1: of web: ConfigMap web is not there"]);
 
         let mut deleted = hub();
         deleted.applications[0].metadata.uid = Some("another".to_owned());

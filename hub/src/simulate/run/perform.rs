@@ -181,7 +181,9 @@ impl Stage {
             }
             Fault::Disk(fault) => {
                 self.overlap("disk".to_owned());
-                self.shelves.fail(*fault);
+                if let Some(what) = self.shelves.fail(*fault) {
+                    self.tell(what);
+                }
                 self.trace(HUB, "disk", &format!("{fault:?}"));
                 Later::GoodDisk
             }

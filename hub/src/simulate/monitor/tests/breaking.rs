@@ -320,13 +320,22 @@ fn a_restored_hub_writes_nothing_and_no_agent_goes_back_until_that_is_confirmed(
     back(&world);
     world.breaks(Promise::P3, DEPLOYMENT, "app.oam.dev/generation at least 2");
 
-    let world = restored();
-    world.put(
-        Some(&other()),
-        MARK,
-        &mark(json!({"takenAt": "then", "epoch": "1000"})),
-    );
-    world.put(Some(&world.hub), APPLICATION, &application(&passed()));
+    let confirmed = || {
+        let world = restored();
+        let data = json!({"takenAt": "then", "epoch": "1000"});
+        world.put(Some(&other()), MARK, &mark(data));
+        world.put(Some(&world.hub), APPLICATION, &application(&passed()));
+        world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
+        world
+    };
+    // Nor then, but for a later epoch.
+    let world = confirmed();
+    back(&world);
+    world.breaks(Promise::P3, DEPLOYMENT, "app.oam.dev/generation at least 2");
+    let world = confirmed();
+    let later = |object: Value| with(object, "/spec/epoch", json!(1_001));
+    world.put(Some(&world.hub), BUNDLE, &later(bundle(3)));
+    world.put(Some(&agent()), LEDGER, &later(ledger(3)));
     back(&world);
     world.holds();
 }
