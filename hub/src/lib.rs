@@ -20,6 +20,7 @@ pub mod render;
 pub mod restored;
 pub mod rights;
 pub mod run;
+mod silence;
 pub mod simulate;
 pub mod steady;
 pub mod tenancy;

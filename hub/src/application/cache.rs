@@ -200,9 +200,10 @@ impl Cache {
         }
     }
 
-    /// A watch of this kind broke, or was given up.
-    pub(super) fn watch_broke(&self, kind: Kind) {
-        self.metrics.watch_broke(&format!("{kind:?}"));
+    /// Counts a watch of this kind that broke, or was given up.
+    pub(super) fn breaks(&self, kind: Kind) -> impl Fn() + Clone + Send + Sync + Unpin + 'static {
+        let metrics = self.metrics.clone();
+        move || metrics.watch_broke(&format!("{kind:?}"))
     }
 
     /// Writes of Bundles that nobody has answered.

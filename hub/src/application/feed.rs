@@ -9,6 +9,7 @@ use super::{
 use crate::{
     dispatch::Slim,
     relist::{key_of, trusted},
+    silence::noticing,
 };
 use futures::{
     Stream, StreamExt,
@@ -122,30 +123,32 @@ impl Sight {
 /// Feeds the cache until `shutdown`. Watches that break are made again with back-off; what is held stays meanwhile.
 pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &CancellationToken) {
     let mut streams = select_all([
-        watch(cache, dynamic(&client), Kind::Application, |o| {
+        watch(cache, &client, dynamic, Kind::Application, |o| {
             Seen::Application(Box::new(o))
         }),
-        watch(cache, Api::<Slim>::all(client.clone()), Kind::Bundle, |o| {
+        watch(cache, &client, Api::<Slim>::all, Kind::Bundle, |o| {
             Seen::Bundle(Box::new(o))
         }),
-        watch(cache, Api::<Cluster>::all(client.clone()), Kind::Cluster, |o| {
+        watch(cache, &client, Api::<Cluster>::all, Kind::Cluster, |o| {
             Seen::Cluster(Box::new(o))
         }),
-        watch(cache, Api::<Decision>::all(client.clone()), Kind::Decision, |o| {
+        watch(cache, &client, Api::<Decision>::all, Kind::Decision, |o| {
             Seen::Decision(Box::new(o))
         }),
-        watch(cache, placements(&client), Kind::Placement, |o| {
+        watch(cache, &client, placements, Kind::Placement, |o| {
             Seen::Placement(Box::new(o))
         }),
         watch(
             cache,
-            Api::<ComponentDefinition>::all(client.clone()),
+            &client,
+            Api::<ComponentDefinition>::all,
             Kind::Definition,
             |o| Seen::Definition(Box::new(o)),
         ),
         watch(
             cache,
-            Api::<ApplicationRevision>::all(client.clone()),
+            &client,
+            Api::<ApplicationRevision>::all,
             Kind::Revision,
             |o| Seen::Revision(Box::new(o)),
         ),
@@ -300,13 +303,13 @@ fn version(seen: &Seen) -> String {
     version.unwrap_or_default()
 }
 
-fn dynamic(client: &Client) -> Api<DynamicObject> {
-    Api::all_with(client.clone(), &application_resource())
+fn dynamic(client: Client) -> Api<DynamicObject> {
+    Api::all_with(client, &application_resource())
 }
 
 /// Placements with their fields as they are, the unknown ones included.
-fn placements(client: &Client) -> Api<DynamicObject> {
-    Api::all_with(client.clone(), &placement_resource())
+fn placements(client: Client) -> Api<DynamicObject> {
+    Api::all_with(client, &placement_resource())
 }
 
 /// Whether the API server does not know the kind.
@@ -321,10 +324,22 @@ fn is_missing(error: &watcher::Error) -> bool {
 
 type Feed<'a> = Pin<Box<dyn Stream<Item = (Kind, News)> + Send + 'a>>;
 
-fn watch<K>(cache: &Cache, api: Api<K>, kind: Kind, seen: fn(K) -> Seen) -> Feed<'_>
+fn watch<'a, K>(
+    cache: &'a Cache,
+    client: &Client,
+    all: fn(Client) -> Api<K>,
+    kind: Kind,
+    seen: fn(K) -> Seen,
+) -> Feed<'a>
 where
     K: Resource + ResourceExt + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    let broke = cache.breaks(kind);
+    let gives_up = broke.clone();
+    let api = all(noticing(client.clone(), move || {
+        gives_up();
+        tracing::warn!(?kind, "a watch was silent, it is made again");
+    }));
     let events = watcher(api.clone(), watcher::Config::default().page_size(PAGE)).default_backoff();
     // What the list is compared with is looked at once: a Bundle that is made meanwhile is in neither.
     let held = Arc::new(Mutex::new(BTreeSet::new()));
@@ -342,7 +357,7 @@ where
                 tracing::debug!(?kind, %error, "the definition is not there yet");
             }
             Err(error) => {
-                cache.watch_broke(kind);
+                broke();
                 tracing::warn!(?kind, %error, "a watch broke, it is made again");
             }
             // A list that begins says nothing yet.
@@ -405,8 +420,8 @@ mod tests {
             });
             let (metrics, leading) = (Metrics::default(), Leading::default());
             let cache = Cache::new(metrics.clone(), leading);
-            let api = Api::<Cluster>::all(Client::new(service, "default"));
-            let mut news = watch(&cache, api, Kind::Cluster, |cluster| {
+            let client = Client::new(service, "default");
+            let mut news = watch(&cache, &client, Api::<Cluster>::all, Kind::Cluster, |cluster| {
                 Seen::Cluster(Box::new(cluster))
             });
             // That a list begins, and that it fails.

@@ -5,7 +5,7 @@ use crate::{
     flood::{Codes, FLOOD, creates, flood, json_to},
     line::{Line, Sent},
     looks::{all_available, because, cluster, deployment, generations, images},
-    runs::{SECOND, good, struck},
+    runs::{SECOND, after, good, one, struck},
 };
 use bytes::Bytes;
 use http::{Method, Request};
@@ -13,7 +13,7 @@ use http_body_util::Full;
 use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
-    fault::{Asks, Effect, Ending, Kind, Moment, On, Parties, Rule, Side, When},
+    fault::{Asks, Dice, Effect, Ending, Kind, Moment, On, Parties, Rule, Side, When},
     run::{Act, Fault, Look, Script, application, with_image},
 };
 use serde_json::{Value, json};
@@ -58,7 +58,8 @@ fn f10_agents_that_are_killed_in_the_middle_of_a_pass_complete_it() {
 
 #[test]
 fn f10_a_ledger_whose_write_was_not_answered_is_not_put_back() {
-    good(|_| {
+    good(|seed| {
+        let changed = after(&mut Dice::new(seed, "f10"), 20_000, 38_000);
         let ledgers = On::all_of(Parties::Agents).to(Side::Member).that(Asks::Write);
         let unanswered = Rule::sometimes(ledgers.at("/appliedbundles"), Effect::ResetAnswer, 500);
         let script = Script::of_regions(4, &["east", "west"]).with(web());
@@ -68,19 +69,19 @@ fn f10_a_ledger_whose_write_was_not_answered_is_not_put_back() {
                 SECOND * 20,
                 Act::for_a_while(Fault::Network(unanswered), SECOND * 20),
             )
-            .at(SECOND * 21, Act::Apply(with_image(&web(), "web:2")))
+            .at(changed, Act::Apply(with_image(&web(), "web:2")))
             .finally("it was made once, and changed once", generations("web", 2, names))
     });
 }
 
 /// Notes what was written at a member, and looks that it is no more than before.
-fn writes(member: &'static str, noted: &Arc<AtomicU64>, first: bool) -> Look {
-    let noted = noted.clone();
+fn writes(member: &str, noted: &Arc<AtomicU64>, first: bool) -> Look {
+    let (member, noted) = (member.to_owned(), noted.clone());
     Look::new(move |fleet| {
-        let noted = noted.clone();
+        let (member, noted) = (member.clone(), noted.clone());
         Box::pin(async move {
-            deployment(fleet, member, "web").await?;
-            let server = fleet.member_server(member).map_err(|error| error.to_string())?;
+            deployment(fleet, &member, "web").await?;
+            let server = fleet.member_server(&member).map_err(|error| error.to_string())?;
             let now = server.counter().write_requests();
             match first {
                 true => noted.store(now, Ordering::Relaxed),
@@ -96,7 +97,8 @@ fn writes(member: &'static str, noted: &Arc<AtomicU64>, first: bool) -> Look {
 
 #[test]
 fn an_agent_whose_member_refuses_its_first_writes_serves_as_soon_as_it_does_not() {
-    let outcomes = good(|_| {
+    let outcomes = good(|seed| {
+        let joined = after(&mut Dice::new(seed, "joins"), 20_000, 29_000);
         let definitions = On::all_of(Parties::these(["east-3"]))
             .to(Side::Member)
             .that(Asks::Write);
@@ -112,7 +114,7 @@ fn an_agent_whose_member_refuses_its_first_writes_serves_as_soon_as_it_does_not(
                 SECOND * 20,
                 Act::for_a_while(Fault::Network(refused), SECOND * 10),
             )
-            .at(SECOND * 21, Act::Join(joins))
+            .at(joined, Act::Join(joins))
             .finally(
                 "it has its part",
                 images("web", "web:1", vec!["east-3".to_owned()]),
@@ -123,26 +125,32 @@ fn an_agent_whose_member_refuses_its_first_writes_serves_as_soon_as_it_does_not(
 
 #[test]
 fn f11_an_agent_that_was_down_for_an_hour_finds_everything_there_and_writes_nothing() {
-    good(|_| {
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f11");
         let noted = Arc::new(AtomicU64::new(0));
-        let away = Fault::Stopped("east-1".to_owned());
-        Script::of_regions(1, &["east", "west"])
-            .with(web())
-            .at(SECOND * 30, Act::for_a_while(away, SECOND * 3600))
+        let script = Script::of_regions(2, &["east", "west"]).with(web());
+        let who = one(&mut dice, &script.names());
+        let ends = [Fault::Stopped(who.clone()), Fault::Killed(who.clone())];
+        let (away, at) = (one(&mut dice, &ends), after(&mut dice, 20_000, 60_000));
+        script
+            .at(at, Act::for_a_while(away, SECOND * 3600))
             .at(
-                SECOND * 40,
-                Act::check("what it has is noted", writes("east-1", &noted, true)),
+                at + SECOND * 10,
+                Act::check("what it has is noted", writes(&who, &noted, true)),
             )
             .at(
-                SECOND * 3600,
-                Act::check("it is missed", cluster("east-1", "Available", "Unknown")),
+                at + SECOND * 3570,
+                Act::check("it is missed", cluster(&who, "Available", "Unknown")),
             )
-            .finally("it wrote nothing", writes("east-1", &noted, false))
+            .finally("it wrote nothing", writes(&who, &noted, false))
     });
 }
 
 /// Two applications, one of which is changed while the agent of `east-1` is not there for an hour.
-fn changed_meanwhile(line: &Line, away: Fault, history: usize) -> Script {
+fn changed_meanwhile(line: &Line, away: Fault, history: usize, seed: u64) -> Script {
+    let mut dice = Dice::new(seed, "f11");
+    let gone = after(&mut dice, 30_000, 60_000);
+    let (changed, back) = (gone + after(&mut dice, 5, 3_500_000), gone + SECOND * 3599);
     let rest = application("rest", 16, &[("east", "50%"), ("west", "50%")]);
     let mut script = Script::of_regions(1, &["east", "west"]).with(web()).with(rest);
     (script.wires, script.history) = (Some(line.wires()), history);
@@ -150,19 +158,16 @@ fn changed_meanwhile(line: &Line, away: Fault, history: usize) -> Script {
     script
         .then(Act::wait("it is delivered", runs("web")))
         .then(Act::wait("the other one, too", runs("rest")))
-        .at(SECOND * 30, Act::for_a_while(away, SECOND * 3600))
-        .at(SECOND * 60, Act::Apply(with_image(&web(), "web:2")))
+        .at(gone, Act::for_a_while(away, SECOND * 3600))
+        .at(changed, Act::Apply(with_image(&web(), "web:2")))
         .at(
-            SECOND * 3629,
+            back,
             Act::check(
                 "it has what it had",
                 images("web", "web:1", vec!["east-1".to_owned()]),
             ),
         )
-        .at(
-            SECOND * 3629,
-            Act::check("from here on it is counted", line.forget()),
-        )
+        .at(back, Act::check("from here on it is counted", line.forget()))
         .finally(
             "the newest runs everywhere",
             images("web", "web:2", names.clone()),
@@ -196,7 +201,7 @@ fn told(sent: &[Sent], who: &str) -> BTreeMap<String, usize> {
 fn f11_an_agent_that_was_cut_off_for_an_hour_is_sent_what_has_changed_and_nothing_else() {
     // Its watch goes on where it was; or that is too far back, and it asks what is not as it was.
     for history in [10_000, 40] {
-        good(|_| {
+        good(|seed| {
             let line = Line::with_answers();
             let away = Fault::Partition(vec!["east-1".to_owned()]);
             let only_that = |sent: &[Sent]| {
@@ -204,14 +209,14 @@ fn f11_an_agent_that_was_cut_off_for_an_hour_is_sent_what_has_changed_and_nothin
                 let is_so = told.contains_key("default.web") && !told.contains_key("default.rest");
                 because(is_so, || format!("{told:?}"))
             };
-            changed_meanwhile(&line, away, history).finally("only that is sent", line.look(only_that))
+            changed_meanwhile(&line, away, history, seed).finally("only that is sent", line.look(only_that))
         });
     }
 }
 
 #[test]
 fn f11_an_agent_that_was_down_for_an_hour_applies_what_has_changed_and_nothing_else() {
-    good(|_| {
+    good(|seed| {
         let line = Line::with_answers();
         let away = Fault::Stopped("east-1".to_owned());
         let only_that = |sent: &[Sent]| {
@@ -228,30 +233,44 @@ fn f11_an_agent_that_was_down_for_an_hour_applies_what_has_changed_and_nothing_e
                 format!("written although it has not changed: {other:?}")
             })
         };
-        changed_meanwhile(&line, away, 10_000).finally("only that is applied", line.look(only_that))
+        changed_meanwhile(&line, away, 10_000, seed).finally("only that is applied", line.look(only_that))
     });
 }
 
 #[test]
 fn f13_an_agent_that_can_send_and_not_receive_is_shown_as_deaf_and_hears_soon_after_it_can() {
-    let outcomes = good(|_| {
-        let on = On::all_of(Parties::these(["east-1"])).to(Side::Hub);
-        let lost = Rule::always(on.clone().that(Asks::Read), Effect::LoseRequest);
-        Script::of_regions(2, &["east", "west"])
-            .with(web())
-            .at(SECOND * 20, Act::for_a_while(Fault::Network(lost), SECOND * 200))
-            .at(SECOND * 21, Act::EndWatches(on, Ending::Silent))
+    let outcomes = good(|seed| {
+        let mut dice = Dice::new(seed, "f13");
+        let script = Script::of_regions(2, &["east", "west"]).with(web());
+        let (who, other) = (one(&mut dice, &script.names()), "west-2");
+        let who = if who == other { "east-1".to_owned() } else { who };
+        let (at, changed) = (after(&mut dice, 5_000, 30_000), after(&mut dice, 35_000, 150_000));
+        let on = On::all_of(Parties::these([who.as_str()])).to(Side::Hub);
+        let mut script = script;
+        // It asks for nothing new, or everything that it sends arrives, and nothing of what is answered.
+        let lost = match seed % 2 {
+            0 => vec![Rule::always(on.clone().that(Asks::Read), Effect::LoseRequest)],
+            _ => vec![Rule::always(on.clone(), Effect::LoseAnswer)],
+        };
+        for rule in lost {
+            script = script.at(at, Act::for_a_while(Fault::Network(rule), SECOND * 200));
+        }
+        let later = at + SECOND * 190;
+        script
+            .at(at + SECOND, Act::EndWatches(on, Ending::Silent))
+            .at(changed, Act::Apply(with_image(&web(), "web:2")))
+            .at(later, Act::check("it is deaf", cluster(&who, "Deaf", "True")))
             .at(
-                SECOND * 200,
-                Act::check("it is deaf", cluster("east-1", "Deaf", "True")),
+                later,
+                Act::check("it is not available", cluster(&who, "Available", "False")),
             )
             .at(
-                SECOND * 200,
-                Act::check("it is not available", cluster("east-1", "Available", "False")),
+                later,
+                Act::check("others are", cluster(other, "Available", "True")),
             )
             .at(
-                SECOND * 200,
-                Act::check("others are", cluster("east-2", "Available", "True")),
+                later,
+                Act::check("it has what it had", images("web", "web:1", vec![who])),
             )
     });
     for outcome in outcomes {
@@ -277,45 +296,53 @@ fn renews(cluster: &str) -> impl Fn(usize) -> Request<Full<Bytes>> + use<> {
 
 #[test]
 fn f36_a_slow_reader_and_a_flooder_do_not_hold_up_others() {
-    good(|_| {
-        let slow = On::all_of(Parties::these(["east-1"])).to(Side::Hub);
-        let slow = Fault::Network(Rule::always(slow, Effect::DelayFrames(SECOND * 15..=SECOND * 15)));
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f36");
         let script = Script::of_regions(4, &["east"]);
         let script = script.with(application("web", 8, &[("east", "100%")]));
-        let others = vec!["east-2".to_owned(), "east-3".to_owned(), "east-4".to_owned()];
+        let mut others = script.names();
+        let reader = others.remove(usize::try_from(dice.below(4)).unwrap());
+        let flooder = one(&mut dice, &others);
+        let slow = On::all_of(Parties::these([reader.as_str()])).to(Side::Hub);
+        let slow = Fault::Network(Rule::always(slow, Effect::DelayFrames(SECOND * 15..=SECOND * 15)));
+        let (at, codes) = (after(&mut dice, 20_000, 30_000), Codes::default());
         script
-            .at(SECOND * 20, Act::for_a_while(slow, SECOND * 100))
+            .at(SECOND * 15, Act::for_a_while(slow, SECOND * 100))
             .at(
-                SECOND * 21,
+                at,
                 Act::check(
                     "one floods",
-                    flood(Identity::agent("east-2"), &Codes::default(), reads("east-2")),
+                    flood(Identity::agent(&flooder), &codes, reads(&flooder)),
                 ),
             )
             .at(
-                SECOND * 21,
+                at + after(&mut dice, 0, 10),
                 Act::Apply(with_image(&application("web", 8, &[("east", "100%")]), "web:2")),
             )
             .at(
-                SECOND * 24,
+                at + SECOND * 3,
                 Act::check("others have it", images("web", "web:2", others)),
             )
             .at(
-                SECOND * 24,
-                Act::check(
-                    "the slow one does not",
-                    images("web", "web:1", vec!["east-1".to_owned()]),
-                ),
+                at + SECOND * 3,
+                Act::check("the slow one does not", images("web", "web:1", vec![reader])),
+            )
+            .at(
+                at + SECOND * 3,
+                Act::check("the flooder was served or told to wait", served(200, &codes, 1)),
             )
     });
 }
 
 #[test]
 fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
-    let outcomes = good(|_| {
+    let outcomes = good(|seed| {
+        let mut dice = Dice::new(seed, "f36");
         let web = application("web", 8, &[("east", "100%")]);
         let script = Script::of_regions(4, &["east"]).with(web.clone());
-        let (names, agent) = (script.names(), Identity::agent("east-2"));
+        let names = script.names();
+        let (who, changed) = (one(&mut dice, &names), after(&mut dice, 20_000, 22_500));
+        let agent = Identity::agent(&who);
         let tenant = Identity::new("somebody", ["tenants"]);
         let (renewed, created) = (Codes::default(), Codes::default());
         let mut script = script;
@@ -325,7 +352,7 @@ fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
             script = script
                 .at(
                     at,
-                    Act::check("an agent floods", flood(agent, &renewed, renews("east-2"))),
+                    Act::check("an agent floods", flood(agent, &renewed, renews(&who))),
                 )
                 .at(
                     at,
@@ -336,19 +363,19 @@ fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
                 );
         }
         script
-            .at(SECOND * 21, Act::Apply(with_image(&web, "web:2")))
+            .at(changed, Act::Apply(with_image(&web, "web:2")))
             .at(
-                SECOND * 25,
+                changed + SECOND * 4,
                 Act::check("everybody has it", images("web", "web:2", names)),
             )
             .at(SECOND * 80, Act::check("everybody is heard of", all_available()))
             .at(
                 SECOND * 80,
-                Act::check("the agent was served or told to wait", served(200, &renewed)),
+                Act::check("the agent was served or told to wait", served(200, &renewed, 20)),
             )
             .at(
                 SECOND * 80,
-                Act::check("the tenant was served or told to wait", served(201, &created)),
+                Act::check("the tenant was served or told to wait", served(201, &created, 20)),
             )
     });
     for outcome in outcomes {
@@ -356,12 +383,13 @@ fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
     }
 }
 
-/// Every request of the floods was done or answered with 429, and at least one flood's worth was done.
-fn served(done: u16, codes: &Codes) -> Look {
+/// Every request of so many floods was done or answered with 429; of several, at least one flood's worth was done.
+fn served(done: u16, codes: &Codes, floods: usize) -> Look {
     let codes = codes.clone();
     Look::new(move |_| {
         let (taken, refused) = (codes.of(done), codes.of(429));
-        let is_so = taken >= FLOOD && taken + refused == 20 * FLOOD;
+        let least = if floods > 1 { FLOOD } else { 1 };
+        let is_so = taken >= least && taken + refused == floods * FLOOD;
         let looked = because(is_so, || format!("{taken} taken, {refused} refused: {codes:?}"));
         Box::pin(async { looked })
     })

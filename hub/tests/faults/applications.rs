@@ -105,13 +105,14 @@ pub(crate) fn step(application: &'static str, step: &'static str, phases: &'stat
 
 /// Something that is so about the Bundle of an application on a cluster.
 pub(crate) fn bundle(
-    cluster: &'static str,
+    cluster: &str,
     name: &'static str,
     is_so: impl Fn(&Bundle) -> bool + Send + Sync + Copy + 'static,
 ) -> Look {
+    let namespace = ClusterName::new(cluster).unwrap().namespace();
     Look::new(move |fleet| {
+        let namespace = namespace.clone();
         Box::pin(async move {
-            let namespace = ClusterName::new(cluster).unwrap().namespace();
             let api: Api<Bundle> = Api::namespaced(fleet.hub_client(), &namespace);
             let found = api.get(name).await.map_err(|error| error.to_string())?;
             is_so(&found).then_some(()).ok_or_else(|| {
@@ -148,13 +149,15 @@ pub(crate) fn bundles(application: &'static str, count: usize) -> Look {
 
 /// Something that is so about an object of a member; null if it is not there.
 pub(crate) fn object(
-    member: &'static str,
+    member: &str,
     (api_version, kind, name): (&'static str, &'static str, &'static str),
     is_so: impl Fn(&Value) -> bool + Send + Sync + Copy + 'static,
 ) -> Look {
+    let member = member.to_owned();
     Look::new(move |fleet| {
+        let member = member.clone();
         Box::pin(async move {
-            let found = read(fleet, member, (api_version, kind, name)).await?;
+            let found = read(fleet, &member, (api_version, kind, name)).await?;
             is_so(&found).then_some(()).ok_or_else(|| found.to_string())
         })
     })

@@ -3,7 +3,7 @@
 use crate::{
     applications::{application as status_of, bundles, deletes_are_held, runs, step_is},
     looks::because,
-    runs::{SECOND, good},
+    runs::{SECOND, after, good, one},
 };
 use futures::future::BoxFuture;
 use kube::{
@@ -16,6 +16,7 @@ use roundhouse_hub::{
     action::{Executor, Job, Outcome},
     simulate::{
         Fleet, HUB,
+        fault::Dice,
         run::{Act, Fault, Look, Script, Target, Until, application},
     },
 };
@@ -72,11 +73,15 @@ fn two_approve() -> Look {
 
 #[test]
 fn f31_of_two_who_approve_the_same_thing_one_is_heard_and_the_next_gate_stays_shut() {
-    good(|_| {
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f31");
         Script::of_regions(2, &["east", "west"])
             .with(with_gates())
             .then(Act::wait("the first gate", status_of("web", waits_at("gate-1"))))
-            .then(Act::wait("two approve", two_approve()))
+            .at(
+                after(&mut dice, 0, 30_000),
+                Act::wait("two approve", two_approve()),
+            )
             .then(Act::wait("the second gate", status_of("web", waits_at("gate-2"))))
             .at(
                 SECOND * 60,
@@ -103,11 +108,15 @@ fn f31_an_approval_after_the_gate_has_timed_out_approves_nothing() {
         step.is_some_and(|step| step.phase == StepPhase::Failed && step.reason == Some(StepReason::Timeout))
     };
     let approval = json!({"status": {"workflow": {"suspend": false}}});
-    good(|_| {
+    good(|seed| {
+        let late = after(&mut Dice::new(seed, "f31"), 0, 60_000);
         Script::of_regions(2, &["east", "west"])
             .with(gated.clone())
             .then(Act::wait("the gate is given up", status_of("web", timed_out)))
-            .then(Act::PatchStatus(Target::application("web"), approval.clone()))
+            .at(
+                late,
+                Act::PatchStatus(Target::application("web"), approval.clone()),
+            )
             .at(
                 SECOND * 120,
                 Act::check("it stays so", status_of("web", timed_out)),
@@ -133,7 +142,9 @@ fn f31_a_confirmation_with_a_stale_hash_confirms_nothing_and_one_with_the_presen
         key: "region".to_owned(),
         value: None,
     };
-    good(|_| {
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f31");
+        let order = one(&mut dice, &[[1, 2, 3, 4], [5, 2, 4, 1], [3, 5, 1, 2]]);
         let first: Arc<Mutex<String>> = Arc::default();
         let (noted, stale) = (first.clone(), first);
         let notes = Look::new(move |fleet| {
@@ -166,13 +177,14 @@ fn f31_a_confirmation_with_a_stale_hash_confirms_nothing_and_one_with_the_presen
         let mut script = Script::of_regions(5, &["east"])
             .with(application("web", 10, &[("east", "100%")]))
             .then(Act::wait("it is delivered", runs("web")));
-        for n in 1..=3 {
-            script = script.then(label(n));
+        // At once: of those that go one by one the first ones may.
+        for n in &order[..3] {
+            script = script.then(label(*n));
         }
         script
             .then(Act::wait("it is asked", status_of("web", deletes_are_held)))
             .then(Act::check("the hash is noted", notes))
-            .then(label(4))
+            .at(after(&mut dice, 0, 20_000), label(order[3]))
             .then(Act::wait("the old one is confirmed", confirms(Some(stale))))
             .at(SECOND * 120, Act::check("nothing is deleted", bundles("web", 5)))
             .then(Act::check(
@@ -234,7 +246,7 @@ fn f30_a_webhook_that_fails_is_tried_again_and_one_that_answers_too_late_is_not_
         // The hub may be away when the answer would come.
         if seed % 2 == 1 {
             script = script.at(
-                SECOND * 10,
+                after(&mut Dice::new(seed, "f30"), 0, 70_000),
                 Act::for_a_while(Fault::Killed(HUB.to_owned()), SECOND * 5),
             );
         }

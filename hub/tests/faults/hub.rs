@@ -3,7 +3,7 @@
 use crate::{
     flood::{Codes, FLOOD, creates, flood},
     looks::{all_available, because, generations, images, leads, one_epoch, transitions},
-    runs::{SECOND, good, is_one, struck},
+    runs::{SECOND, after, good, is_one, struck},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
@@ -11,7 +11,7 @@ use roundhouse_api::names::cluster_namespace;
 use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
     HUB,
-    fault::{Asks, DiskFault, Effect, Kind, Moment, On, Parties, Rule, Side, When},
+    fault::{Asks, Dice, DiskFault, Effect, Kind, Moment, On, Parties, Rule, Side, When},
     monitor::Promise,
     run::{Act, Fault, Look, Outcome, Script, application, run, with_image},
     trace::Object,
@@ -114,21 +114,25 @@ fn refuses_writes_and_reads() -> Look {
 
 #[test]
 fn f03_a_full_disk_refuses_writes_and_takes_heartbeats_and_goes_on_when_there_is_room() {
-    let outcomes = good(|_| {
-        let mut script = fleet().at(
-            SECOND,
-            Act::for_a_while(Fault::Disk(DiskFault::Full), SECOND * 100),
-        );
+    let outcomes = good(|seed| {
+        // In the middle of the first delivery, or after it.
+        let mut dice = Dice::new(seed, "f03");
+        let full = after(&mut dice, 0, 6_000);
+        let mut script = fleet().at(full, Act::for_a_while(Fault::Disk(DiskFault::Full), SECOND * 100));
         for n in 0..12 {
-            script = script.at(SECOND * 2, large(n));
+            script = script.at(full + after(&mut dice, 100, 5_000), large(n));
         }
+        let changed = full + after(&mut dice, 0, 80_000);
         script
-            .at(SECOND * 10, Act::Apply(with_image(&web(), "web:2")))
+            .at(changed, Act::Apply(with_image(&web(), "web:2")))
             .at(
-                SECOND * 90,
+                full + SECOND * 90,
                 Act::check("writes are refused", refuses_writes_and_reads()),
             )
-            .at(SECOND * 90, Act::check("heartbeats go on", all_available()))
+            .at(
+                full + SECOND * 90,
+                Act::check("heartbeats go on", all_available()),
+            )
     });
     for outcome in outcomes {
         assert!(outcome.settled_after().unwrap() < CONVERGES, "{outcome}");
@@ -176,14 +180,25 @@ fn f05_a_power_cut_loses_nothing_that_was_acknowledged() {
 
 #[test]
 fn f06_a_slow_disk_delays_a_delivery_and_the_leader_keeps_its_lease() {
-    good(|_| {
-        let slow = Fault::Disk(DiskFault::Slow(Duration::from_millis(500)));
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f06");
+        let slow = Fault::Disk(DiskFault::Slow(after(&mut dice, 100, 500)));
+        let begins = after(&mut dice, 0, 5_000);
         fleet()
             .with_two_hubs()
-            .at(Duration::ZERO, Act::for_a_while(slow, SECOND * 60))
-            .at(SECOND, Act::Apply(with_image(&web(), "web:2")))
-            .at(SECOND * 59, Act::check("the first one leads", leads(HUB, true)))
-            .at(SECOND * 59, Act::check("everybody is heard of", all_available()))
+            .at(begins, Act::for_a_while(slow, SECOND * 60))
+            .at(
+                after(&mut dice, 0, 50_000),
+                Act::Apply(with_image(&web(), "web:2")),
+            )
+            .at(
+                begins + SECOND * 59,
+                Act::check("the first one leads", leads(HUB, true)),
+            )
+            .at(
+                begins + SECOND * 59,
+                Act::check("everybody is heard of", all_available()),
+            )
             .finally("the lease did not change hands", transitions(0))
     });
 }
@@ -195,7 +210,8 @@ const FLOODS: u32 = 20;
 
 #[test]
 fn f06_a_slow_disk_fills_a_bounded_queue_and_the_leader_keeps_its_lease() {
-    good(|_| {
+    good(|seed| {
+        let changed = after(&mut Dice::new(seed, "f06"), 1_000, 55_000);
         let (codes, tenant) = (Codes::default(), Identity::new("somebody", ["tenants"]));
         let slow = Fault::Disk(DiskFault::Slow(Duration::from_millis(500)));
         let mut script = fleet().with_two_hubs();
@@ -215,7 +231,7 @@ fn f06_a_slow_disk_fills_a_bounded_queue_and_the_leader_keeps_its_lease() {
             Box::pin(async { looked })
         });
         script
-            .at(SECOND * 30, Act::Apply(with_image(&web(), "web:2")))
+            .at(changed, Act::Apply(with_image(&web(), "web:2")))
             .at(SECOND * 59, Act::check("the first one leads", leads(HUB, true)))
             .at(SECOND * 59, Act::check("everybody is heard of", all_available()))
             .at(SECOND * 59, Act::check("what is too much is refused", refused))

@@ -150,7 +150,13 @@ impl Wrong {
 
 /// It is asked for until there is a word on it. A hub that is away meanwhile decides later.
 fn ends(asked: Asked, wrong: &Wrong) -> Look {
-    let (csr, wrong) = (Arc::new(request(&asked)), wrong.clone());
+    let csr = request(&asked);
+    ends_with(asked, csr, wrong)
+}
+
+/// The same of a request that is there already.
+fn ends_with(asked: Asked, csr: CertificateSigningRequest, wrong: &Wrong) -> Look {
+    let (csr, wrong) = (Arc::new(csr), wrong.clone());
     Look::new(move |fleet| {
         let (csr, asked, wrong) = (csr.clone(), asked.clone(), wrong.clone());
         Box::pin(async move {
@@ -248,9 +254,15 @@ fn f34_who_asks_for_what_is_anothers_is_refused_whatever_happens_to_the_hub() {
         let script = Script::of_regions(10, &["east"]).with(web.clone());
         let (names, wrong) = (script.names(), Wrong::default());
         let identity = json!({"status": {"identity": {"serial": 1}}});
-        let mut script = script
-            .then(Act::Patch(Target::cluster(ME), json!({"spec": {"serial": 1}})))
-            .then(Act::PatchStatus(Target::cluster(ME), identity));
+        let mut script = script;
+        for cluster in [ME, THEM] {
+            script = script
+                .then(Act::Patch(
+                    Target::cluster(cluster),
+                    json!({"spec": {"serial": 1}}),
+                ))
+                .then(Act::PatchStatus(Target::cluster(cluster), identity.clone()));
+        }
         let killed = usize::try_from(seed % 8).unwrap();
         for (n, asked) in shuffled(seed).into_iter().enumerate() {
             if n == killed {
@@ -264,8 +276,31 @@ fn f34_who_asks_for_what_is_anothers_is_refused_whatever_happens_to_the_hub() {
                 .then(Act::wait(&what, ends(asked, &wrong)))
                 .then(Act::wait("it sees its own", sees_its_own()));
         }
-        // Its identity is revoked: it asks with a name that is good for nothing any more.
         let renewal = all().into_iter().find(|asked| asked.ends == GIVEN).unwrap();
+        // What was given is asked for again, by whom it was given to and by a neighbour who has heard it.
+        let csr = request(&renewal);
+        let again = Asked {
+            why: "its own, again",
+            ..renewal.clone()
+        };
+        let mut heard = csr.clone();
+        heard.metadata.name = Some(format!("roundhouse-agent-{THEM}"));
+        let by_them = Asked {
+            why: "its own, heard by a neighbour",
+            by: THEM,
+            name: format!("roundhouse-agent-{THEM}"),
+            ends: "WrongName",
+            ..renewal.clone()
+        };
+        let given = Asked {
+            why: "its own, once",
+            ..renewal.clone()
+        };
+        for (asked, csr) in [(given, csr.clone()), (again, csr), (by_them, heard)] {
+            let what = format!("a word on {}", asked.why);
+            script = script.then(Act::wait(&what, ends_with(asked, csr, &wrong)));
+        }
+        // Its identity is revoked: it asks with a name that is good for nothing any more.
         let revoked = Asked {
             why: "its own, when that was revoked",
             ends: "OldSerial",

@@ -2,12 +2,13 @@
 
 use crate::{
     applications::{application as status_of, bundles, confirm, deletes_are_held, runs, step_is},
-    runs::{SECOND, delivered_within, good},
+    runs::{SECOND, after, delivered_within, good, one},
 };
 use roundhouse_api::{
     application::{ACCEPTED, ApplicationPhase, ApplicationStatus, CLUSTERS_SEEN, PLACED, StepPhase},
     cluster::Leave,
     condition,
+    names::cluster_namespace,
 };
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
@@ -26,16 +27,29 @@ fn web() -> Value {
     application("web", 20, &[("east", "50%"), ("west", "50%")])
 }
 
-/// Takes a label away from the first so many of each region, or gives it back.
-fn relabel(mut script: Script, each: usize, away: bool) -> Script {
-    for region in ["east", "west"] {
-        for n in 1..=each {
-            script = script.then(Act::Label {
-                cluster: format!("{region}-{n}"),
-                key: "region".to_owned(),
-                value: (!away).then(|| region.to_owned()),
-            });
-        }
+/// So many of each region.
+fn some_of_each(dice: &mut Dice, script: &Script, each: usize) -> Vec<String> {
+    let of = |region: &str| {
+        let names = script.names().into_iter();
+        names.filter(|name| name.starts_with(region)).collect::<Vec<_>>()
+    };
+    let mut some = dice.sample(&of("east"), each);
+    some.extend(dice.sample(&of("west"), each));
+    some
+}
+
+/// Takes a label away from these clusters, one after the other, or gives it back.
+fn relabel(mut script: Script, dice: &mut Dice, clusters: &[String], away: bool) -> Script {
+    let mut at = Duration::ZERO;
+    for cluster in clusters {
+        let region = cluster.split('-').next().map(str::to_owned);
+        let label = Act::Label {
+            cluster: cluster.clone(),
+            key: "region".to_owned(),
+            value: region.filter(|_| !away),
+        };
+        at += after(dice, 0, 400);
+        script = script.at(at, label);
     }
     script
 }
@@ -55,15 +69,22 @@ fn f19_what_the_hub_cannot_list_any_more_it_keeps_as_it_was() {
         code: 500,
         retry_after: None,
     };
-    good(|_| {
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f19");
         fleet()
             .then(Act::wait("it is delivered", runs("web")))
-            .then(Act::for_a_while(
-                Fault::Network(Rule::always(lists.clone(), failing.clone())),
-                SECOND * 100,
-            ))
+            .at(
+                after(&mut dice, 0, 20_000),
+                Act::for_a_while(
+                    Fault::Network(Rule::always(lists.clone(), failing.clone())),
+                    SECOND * 100,
+                ),
+            )
             .then(Act::EndWatches(lists.clone(), Ending::Gone))
-            .then(Act::Apply(with_image(&web(), "web:2")))
+            .at(
+                SECOND * 20 + after(&mut dice, 0, 5_000),
+                Act::Apply(with_image(&web(), "web:2")),
+            )
             .then(Act::wait(
                 "it says so",
                 status_of("web", |status| says(status, "False")),
@@ -79,24 +100,30 @@ fn f19_what_the_hub_cannot_list_any_more_it_keeps_as_it_was() {
 
 #[test]
 fn f19_a_selector_that_suddenly_matches_nothing_deletes_nothing_and_says_so() {
-    good(|_| {
-        let script = relabel(fleet().then(Act::wait("it is delivered", runs("web"))), 5, true);
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f19");
+        let script = fleet().then(Act::wait("it is delivered", runs("web")));
+        let all = some_of_each(&mut dice, &script, 5);
+        let script = relabel(script, &mut dice, &all, true);
         let unplaced = |status: &roundhouse_api::application::ApplicationStatus| {
             condition::get(&status.conditions, PLACED).is_some_and(|placed| placed.status == "False")
         };
         let script = script
             .then(Act::wait("it says so", status_of("web", unplaced)))
             .at(SECOND * 120, Act::check("nothing is deleted", bundles("web", 10)));
-        relabel(script, 5, false).until(delivered_within(SECOND * 120))
+        let script = script.then(Act::wait("it says so yet", status_of("web", unplaced)));
+        relabel(script, &mut dice, &all, false).until(delivered_within(SECOND * 120))
     });
 }
 
 #[test]
 fn f20_a_label_that_nine_in_ten_clusters_lose_waits_for_a_confirmation() {
-    good(|_| {
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f20");
         let script = Script::of_regions(10, &["east", "west"]).with(web());
-        let script = relabel(script.then(Act::wait("it is delivered", runs("web"))), 9, true);
-        script
+        let script = script.then(Act::wait("it is delivered", runs("web")));
+        let most = some_of_each(&mut dice, &script, 9);
+        relabel(script, &mut dice, &most, true)
             .then(Act::wait("it is asked", status_of("web", deletes_are_held)))
             .at(
                 SECOND * 300,
@@ -163,28 +190,36 @@ fn f21_clusters_that_leave_and_join_in_the_middle_of_a_delivery_let_the_run_go_o
 #[test]
 fn f21_a_cluster_that_leaves_while_its_step_waits_gets_nothing_again_and_keeps_nothing() {
     for how in [Leave::DeleteResources, Leave::Orphan] {
-        let outcomes = good(|_| {
-            let cut_off = Fault::Partition(vec!["east-2".to_owned()]);
+        let leaves = |seed| {
+            one(
+                &mut Dice::new(seed, "leaves"),
+                &["west-1", "west-2", "west-3", "west-4"],
+            )
+        };
+        let outcomes = good(|seed| {
+            let mut dice = Dice::new(seed, "f21");
+            let (stays_away, leaves) = (one(&mut dice, &["east-2", "east-4"]), leaves(seed));
+            let cut_off = Fault::Partition(vec![stays_away.to_owned()]);
             let emptied = match how {
-                Leave::DeleteResources => vec!["west-2".to_owned()],
+                Leave::DeleteResources => vec![leaves.to_owned()],
                 _ => Vec::new(),
             };
-            // The step of west waits for that of east, and is kept as it was decided when west-2 was there.
+            // The step of west waits for that of east, and is kept as it was decided when the one that leaves was there.
             let mut script = fleet()
                 .then(Act::wait("it is delivered", runs("web")))
                 .then(Act::for_a_while(cut_off, SECOND * 100))
                 .then(Act::Apply(with_image(&web(), "web:2")))
-                .at(SECOND * 5, Act::Leave("west-2".to_owned(), how))
+                .at(after(&mut dice, 500, 60_000), Act::Leave(leaves.to_owned(), how))
                 .until(delivered_within(SECOND * 200));
             script.finally.push(agreement(emptied, Vec::new()));
             script
         });
         for outcome in outcomes {
-            let bundle = Object::new(HUB, "bundles.roundhouse.dev", "cluster-west-2", "default.web");
+            let namespace = cluster_namespace(leaves(outcome.seed));
+            let bundle = Object::new(HUB, "bundles.roundhouse.dev", &namespace, "default.web");
             let text = outcome.trace.of(&[bundle], Duration::MAX, usize::MAX);
-            let made = text
-                .lines()
-                .filter(|line| line.contains("cluster-west-2/default.web  created"));
+            let created = format!("{namespace}/default.web  created");
+            let made = text.lines().filter(|line| line.contains(&created));
             assert_eq!(made.count(), 1, "{text}");
         }
     }
@@ -202,17 +237,23 @@ fn f27_an_application_with_an_expression_that_never_ends_or_a_template_that_is_n
     shapeless["spec"]["components"][0]["properties"] = json!({"image": ["web:1"], "ports": {"80": {}}});
     let list = "[0,1,2,3,4,5,6,7,8,9]";
     let long = (0..9).fold("true".to_owned(), |inner, n| format!("{list}.all(x{n}, {inner})"));
-    good(|_| {
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f27");
         let over = |status: &roundhouse_api::application::ApplicationStatus| {
             let refused = condition::get(&status.conditions, ACCEPTED).is_some_and(|c| c.status == "False");
             refused
                 || status.phase == Some(ApplicationPhase::WorkflowFailed)
                 || step_is(status, "east", StepPhase::Failed)
         };
-        fleet()
-            .with(poisoned("endless", &long))
-            .with(poisoned("nonsense", "status."))
-            .with(shapeless.clone())
+        let mut script = fleet();
+        for poison in [
+            poisoned("endless", &long),
+            poisoned("nonsense", "status."),
+            shapeless.clone(),
+        ] {
+            script = script.at(after(&mut dice, 0, 4_000), Act::Apply(poison));
+        }
+        script
             .then(Act::wait("the other one is delivered", runs("web")))
             .then(Act::wait("one is told", status_of("endless", over)))
             .then(Act::wait("the other, too", status_of("nonsense", over)))

@@ -16,11 +16,13 @@ pub(crate) fn because(is_so: bool, why: impl FnOnce() -> String) -> Looked {
 }
 
 /// A condition of a Cluster has this status and reason.
-pub(crate) fn cluster(name: &'static str, type_: &'static str, status: &'static str) -> Look {
+pub(crate) fn cluster(name: &str, type_: &'static str, status: &'static str) -> Look {
+    let name = name.to_owned();
     Look::new(move |fleet| {
+        let name = name.clone();
         Box::pin(async move {
             let cluster: Cluster = Api::all(fleet.hub_client())
-                .get(name)
+                .get(&name)
                 .await
                 .map_err(|error| error.to_string())?;
             let conditions = cluster.status.unwrap_or_default().conditions;

@@ -4,11 +4,11 @@ use crate::{
     applications::{bundle, object, runs},
     line::{Line, Sent},
     looks::{Looked, because},
-    runs::{SECOND, delivered_within, good},
+    runs::{SECOND, after, delivered_within, good, one},
 };
 use roundhouse_api::bundle::{Bundle, BundlePhase, FIGHTING};
 use roundhouse_hub::simulate::{
-    fault::{Asks, Effect, On, Parties, Rule, Side},
+    fault::{Asks, Dice, Effect, On, Parties, Rule, Side},
     run::{Act, Fault, Script, Target, application, with_image},
 };
 use serde_json::{Value, json};
@@ -19,6 +19,9 @@ const BUNDLE: &str = "default.web";
 fn fleet() -> Script {
     Script::of_regions(2, &["east"]).with(web())
 }
+
+/// The members, one of which something befalls.
+const MEMBERS: [&str; 2] = ["east-1", "east-2"];
 
 fn web() -> Value {
     application("web", 8, &[("east", "100%")])
@@ -69,8 +72,8 @@ fn written(sent: &[Sent], who: &str) -> BTreeMap<String, usize> {
 
 /// What is older than it was delivered is written once, and what was local before the backup stays, with the content that it
 /// was applied at.
-fn repaired_once(sent: &[Sent]) -> Looked {
-    let written = written(sent, "east-1");
+fn repaired_once(sent: &[Sent], who: &str) -> Looked {
+    let written = written(sent, who);
     let times = |path: &str| written.get(path).copied().unwrap_or(0);
     let twice = ["configmaps/web", "deployments/web"]
         .into_iter()
@@ -89,12 +92,14 @@ fn repaired_once(sent: &[Sent]) -> Looked {
 #[test]
 fn f22_a_member_that_is_restored_from_a_backup_is_put_right_once_and_apply_once_is_respected() {
     let edited = |found: &Value| found["data"]["image"] == "by hand";
-    good(|_| {
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f22");
+        let who = one(&mut dice, &MEMBERS);
         let line = Line::default();
         let mut script = fleet().with(once());
         script.wires = Some(line.wires());
         let edit = json!({"data": {"image": "by hand"}});
-        let mut map = config_map("east-1");
+        let mut map = config_map(who);
         map.name = "once".to_owned();
         script
             .then(Act::wait("it is delivered", runs("web")))
@@ -102,44 +107,52 @@ fn f22_a_member_that_is_restored_from_a_backup_is_put_right_once_and_apply_once_
             .then(Act::Patch(map, edit))
             .at(
                 SECOND * 20,
-                Act::check("it is left alone", object("east-1", ONCE, edited)),
+                Act::check("it is left alone", object(who, ONCE, edited)),
             )
-            .then(Act::Backup("east-1".to_owned()))
+            .then(Act::Backup(who.to_owned()))
             .then(Act::Apply(with_image(&web(), "web:2")))
             .at(SECOND * 21, Act::wait("the next one is delivered", runs("web")))
-            .then(Act::check("from here on it is counted", line.forget()))
-            .then(Act::Restore("east-1".to_owned()))
+            .at(
+                after(&mut dice, 0, 20_000),
+                Act::check("from here on it is counted", line.forget()),
+            )
+            .then(Act::Restore(who.to_owned()))
             .then(Act::wait(
                 "what is newer is there again",
-                object("east-1", DEPLOYMENT, |found| image(found) == "web:2"),
+                object(who, DEPLOYMENT, |found| image(found) == "web:2"),
             ))
             .until(delivered_within(SECOND * 400))
-            .finally("what was local is there", object("east-1", ONCE, edited))
-            .finally("everything else was written once", line.look(repaired_once))
+            .finally("what was local is there", object(who, ONCE, edited))
+            .finally(
+                "everything else was written once",
+                line.look(move |sent| repaired_once(sent, who)),
+            )
     });
 }
 
 #[test]
 fn f22_what_a_backup_has_at_an_earlier_generation_but_is_what_the_bundle_says_is_ready() {
-    let region = |value: Option<&str>| Act::Label {
-        cluster: "east-2".to_owned(),
+    let region = |cluster: &str, value: Option<&str>| Act::Label {
+        cluster: cluster.to_owned(),
         key: "region".to_owned(),
         value: value.map(str::to_owned),
     };
-    let has = |replicas: u64| {
+    let has = |cluster: &str, replicas: u64| {
         let replicas = move |found: &Value| found["spec"]["replicas"] == replicas;
-        Act::wait("it has its share", object("east-1", DEPLOYMENT, replicas))
+        Act::wait("it has its share", object(cluster, DEPLOYMENT, replicas))
     };
-    good(|_| {
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f22");
+        let [who, other] = one(&mut dice, &[MEMBERS, ["east-2", "east-1"]]);
         fleet()
             .then(Act::wait("it is delivered", runs("web")))
-            .then(Act::Backup("east-1".to_owned()))
-            .then(region(None))
-            .then(has(8))
-            .then(region(Some("east")))
-            .then(has(4))
+            .then(Act::Backup(who.to_owned()))
+            .then(region(other, None))
+            .then(has(who, 8))
+            .then(region(other, Some("east")))
+            .then(has(who, 4))
             .then(Act::wait("it is delivered as before", runs("web")))
-            .then(Act::Restore("east-1".to_owned()))
+            .at(after(&mut dice, 0, 20_000), Act::Restore(who.to_owned()))
             .until(delivered_within(SECOND * 400))
     });
 }
@@ -153,20 +166,23 @@ fn is_fought(bundle: &Bundle) -> bool {
 
 #[test]
 fn f23_who_rewrites_a_field_of_ours_in_a_loop_is_fought_ever_more_rarely_and_keeps_the_other_one() {
-    let outcomes = good(|_| {
+    let whose = |seed| one(&mut Dice::new(seed, "f23"), &MEMBERS);
+    let outcomes = good(|seed| {
+        let (mut dice, who) = (Dice::new(seed, "times"), whose(seed));
         let mut script = fleet().then(Act::wait("it is delivered", runs("web")));
         for n in 0..120 {
             let data = json!({"data": {"image": format!("mine:{n}"), "theirs": n.to_string()}});
-            script = script.at(SECOND * n, Act::Patch(config_map("east-1"), data));
+            let at = SECOND * n + after(&mut dice, 0, 900);
+            script = script.at(at, Act::Patch(config_map(who), data));
         }
         script
             .at(
-                SECOND * 120,
-                Act::check("it says so", bundle("east-1", BUNDLE, is_fought)),
+                SECOND * 121,
+                Act::check("it says so", bundle(who, BUNDLE, is_fought)),
             )
             .then(Act::wait(
                 "what is ours is as it was, and what is theirs is as they wrote it last",
-                object("east-1", MAP, |found| {
+                object(who, MAP, |found| {
                     found["data"] == json!({"image": "web:1", "theirs": "119"})
                 }),
             ))
@@ -174,7 +190,7 @@ fn f23_who_rewrites_a_field_of_ours_in_a_loop_is_fought_ever_more_rarely_and_kee
     });
     for outcome in outcomes {
         // 120 writes by the other one; one by the server for each, and much fewer by the agent.
-        let written = outcome.revisions["east-1"];
+        let written = outcome.revisions[whose(outcome.seed)];
         assert!(written < 120 + 100, "{written} writes in the member\n{outcome}");
     }
 }
@@ -217,22 +233,32 @@ fn is_late(bundle: &Bundle) -> bool {
 
 /// A member that does this to every write of one object, for five minutes.
 fn gated(effect: &Effect, told: fn(&Bundle) -> bool) {
-    let gate = On::all_of(Parties::these(["east-1"]))
-        .to(Side::Member)
-        .that(Asks::Write)
-        .at("/configmaps");
-    let outcomes = good(|_| {
-        let rule = Rule::always(gate.clone(), effect.clone());
-        fleet()
-            .then(Act::for_a_while(Fault::Network(rule), SECOND * 300))
-            .then(Act::wait(
-                "the other object is there",
-                object("east-1", DEPLOYMENT, |found| image(found) == "web:1"),
-            ))
-            .then(Act::wait(
-                "that one is named, alone",
-                bundle("east-1", BUNDLE, told),
-            ))
+    let outcomes = good(|seed| {
+        let mut dice = Dice::new(seed, "f24");
+        let who = one(&mut dice, &MEMBERS);
+        let gate = On::all_of(Parties::these([who]))
+            .to(Side::Member)
+            .that(Asks::Write)
+            .at("/configmaps");
+        let rule = Rule::always(gate, effect.clone());
+        // At the first delivery, or at the next one.
+        let next = dice.happens(500);
+        let (script, wanted) = match next {
+            false => (fleet(), "web:1"),
+            true => (fleet().then(Act::wait("it is delivered", runs("web"))), "web:2"),
+        };
+        let mut script = script.then(Act::for_a_while(Fault::Network(rule), SECOND * 300));
+        if next {
+            let changed = Act::Apply(with_image(&web(), wanted));
+            script = script.at(after(&mut dice, 0, 5_000), changed);
+        }
+        let there = match wanted {
+            "web:1" => object(who, DEPLOYMENT, |found| image(found) == "web:1"),
+            _ => object(who, DEPLOYMENT, |found| image(found) == "web:2"),
+        };
+        script
+            .then(Act::wait("the other object is there", there))
+            .then(Act::wait("that one is named, alone", bundle(who, BUNDLE, told)))
             .until(delivered_within(SECOND * 600))
     });
     for outcome in outcomes {
@@ -275,18 +301,19 @@ fn f25_an_object_of_a_kind_that_is_not_there_waits_and_is_applied_within_seconds
         web
     };
     let no_kind = |bundle: &Bundle| reasons(bundle).contains(&"NoKind");
-    good(|_| {
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f25");
         let mut script = Script::of_regions(2, &["east"]).with(with_widget());
-        script = script.then(Act::wait(
-            "its kind is missing",
-            bundle("east-1", BUNDLE, no_kind),
-        ));
-        script = script.then(Act::check(
-            "its siblings are there",
-            object("east-1", DEPLOYMENT, |found| image(found) == "web:1"),
-        ));
-        for member in ["east-1", "east-2"] {
-            script = script.at(SECOND * 100, Act::ApplyIn(member.to_owned(), definition()));
+        for member in MEMBERS {
+            script = script.then(Act::wait("its kind is missing", bundle(member, BUNDLE, no_kind)));
+            script = script.then(Act::check(
+                "its siblings are there",
+                object(member, DEPLOYMENT, |found| image(found) == "web:1"),
+            ));
+        }
+        for member in MEMBERS {
+            let at = after(&mut dice, 1_000, 200_000);
+            script = script.at(at, Act::ApplyIn(member.to_owned(), definition()));
         }
         script.until(delivered_within(SECOND * 30))
     });

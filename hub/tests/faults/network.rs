@@ -1,22 +1,23 @@
 //! Faults of the network: F12, F14, F16.
 
 use crate::{
-    applications::{application as is_application, bundles, gone, runs, step},
-    looks::{because, deployment, generations, images},
-    runs::{SECOND, good, struck},
+    applications::{application as is_application, bundles, gone, runs, step, step_is},
+    looks::{because, deployment, generations, image, images},
+    runs::{SECOND, after, good, is_one, one, struck},
 };
+use kube::Api;
 use parking_lot::Mutex;
 use roundhouse_api::{
-    application::{DELIVERED, StepPhase},
+    application::{Application, DELIVERED, StepPhase},
     condition,
 };
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
-    fault::{Asks, Effect, Ending, Kind, On, Parties, Rule, Side},
+    fault::{Asks, Dice, Effect, Ending, Kind, On, Parties, Rule, Side},
     run::{Act, Fault, Look, Script, Target, agreement, application, with_image, without_config},
 };
 use serde_json::Value;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 fn web() -> Value {
     application("web", 16, &[("east", "50%"), ("west", "50%")])
@@ -28,11 +29,22 @@ fn fleet() -> Script {
 
 #[test]
 fn f12_a_step_waits_for_clusters_that_are_cut_off_and_goes_on_by_itself() {
-    let outcomes = good(|_| {
+    let outcomes = good(|seed| {
+        let mut dice = Dice::new(seed, "f12");
         let script = fleet();
-        let (names, cut_off) = (script.names(), vec!["west-1".to_owned(), "west-3".to_owned()]);
+        let names = script.names();
+        let west: Vec<String> = names
+            .iter()
+            .filter(|name| name.starts_with("west"))
+            .cloned()
+            .collect();
+        let many = usize::try_from(1 + dice.below(3)).unwrap();
+        let cut_off = dice.sample(&west, many);
         script
-            .at(SECOND * 20, Act::Apply(with_image(&web(), "web:2")))
+            .at(
+                after(&mut dice, 10_000, 20_000),
+                Act::Apply(with_image(&web(), "web:2")),
+            )
             .then(Act::for_a_while(Fault::Partition(cut_off.clone()), SECOND * 200))
             .at(
                 SECOND * 60,
@@ -54,9 +66,76 @@ fn f12_a_step_waits_for_clusters_that_are_cut_off_and_goes_on_by_itself() {
     }
 }
 
+/// As long as anybody of them has not the newest, the step of the west waits; what is told then is noted.
+fn waits_for_each(of: &[String], waited: &Arc<Mutex<usize>>) -> Look {
+    let (of, waited) = (of.to_vec(), waited.clone());
+    Look::new(move |fleet| {
+        let (of, waited) = (of.clone(), waited.clone());
+        Box::pin(async move {
+            let mut lack = Vec::new();
+            for member in of {
+                let found = image(&deployment(fleet, &member, "web").await?);
+                if found.as_deref() != Some("web:2") {
+                    lack.push(member);
+                }
+            }
+            if lack.is_empty() {
+                return Ok(());
+            }
+            *waited.lock() += 1;
+            let applications: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+            let web = applications.get("web").await;
+            let status = web.map_err(|error| error.to_string())?.status;
+            let is_waiting = status.is_some_and(|status| step_is(&status, "west", StepPhase::Running));
+            because(is_waiting, || {
+                format!("{lack:?} have not the newest, and the west has passed")
+            })
+        })
+    })
+}
+
+#[test]
+fn f12_a_region_that_is_cut_off_in_the_middle_of_its_step_is_waited_for_cluster_by_cluster() {
+    let waited = Arc::new(Mutex::new(0));
+    let outcomes = good(|seed| {
+        let mut dice = Dice::new(seed, "f12");
+        let mut script = Script::of_regions(5, &["east", "west"]).with(web());
+        // The Bundles go out and the pods come up one after the other.
+        script.latency = Duration::ZERO..=Duration::from_millis(200);
+        let names = script.names();
+        let west: Vec<String> = names
+            .iter()
+            .filter(|name| name.starts_with("west"))
+            .cloned()
+            .collect();
+        let lasting = SECOND * 200;
+        script
+            .at(SECOND * 20, Act::Apply(with_image(&web(), "web:2")))
+            .then(Act::wait(
+                "the west begins",
+                step("web", "west", &[StepPhase::Running]),
+            ))
+            .at(
+                after(&mut dice, 0, 700),
+                Act::for_a_while(Fault::Partition(west.clone()), lasting),
+            )
+            .at(
+                SECOND * 190,
+                Act::check("each of them is waited for", waits_for_each(&west, &waited)),
+            )
+            .finally("the newest runs everywhere", images("web", "web:2", names))
+    });
+    let waited = *waited.lock();
+    assert!(waited > 0 || is_one(), "none was cut off before everybody had it");
+    for outcome in outcomes {
+        assert!(outcome.settled_after().unwrap() < SECOND * 60, "{outcome}");
+    }
+}
+
 #[test]
 fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
-    let outcomes = good(|_| {
+    let outcomes = good(|seed| {
+        let mut dice = Dice::new(seed, "f14");
         // What agents and hub write on the hub, and what agents write in their clusters.
         let all = || On::all_of(Parties::All).to(Side::Both);
         let script = fleet();
@@ -65,7 +144,7 @@ fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
         let late = Rule::sometimes(all(), Effect::Late(SECOND * 600), 100);
         let slow = Rule::sometimes(
             On::all_of(Parties::All),
-            Effect::DelayFrames(std::time::Duration::ZERO..=SECOND * 5),
+            Effect::DelayFrames(Duration::ZERO..=SECOND * 5),
             300,
         );
         let mut script = script;
@@ -73,12 +152,18 @@ fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
             script = script.at(SECOND, Act::for_a_while(Fault::Network(rule), SECOND * 90));
         }
         script
-            .at(SECOND * 30, Act::Apply(with_image(&web(), "web:2")))
             .at(
-                SECOND * 45,
+                after(&mut dice, 2_000, 30_000),
+                Act::Apply(with_image(&web(), "web:2")),
+            )
+            .at(
+                after(&mut dice, 31_000, 55_000),
                 Act::Apply(with_image(&without_config(&web()), "web:3")),
             )
-            .at(SECOND * 60, Act::Apply(with_image(&web(), "web:4")))
+            .at(
+                after(&mut dice, 56_000, 80_000),
+                Act::Apply(with_image(&web(), "web:4")),
+            )
             // The last of them arrive after ten minutes.
             .at(
                 SECOND * 700,
@@ -99,13 +184,16 @@ fn waits_for_what_was_sent() -> Look {
 
 #[test]
 fn f14_an_application_that_is_deleted_waits_for_bundles_that_may_yet_be_made() {
-    let deleted = |script: Script| script.at(SECOND * 3, Act::Delete(Target::application("web")));
-    good(|_| deleted(fleet()).at(SECOND * 10, Act::check("nothing keeps it", gone("web"))));
-    let outcomes = good(|_| {
+    let deleted = |script: Script, seed| {
+        let at = after(&mut Dice::new(seed, "f14"), 1_000, 4_000);
+        script.at(at, Act::Delete(Target::application("web")))
+    };
+    good(|seed| deleted(fleet(), seed).at(SECOND * 10, Act::check("nothing keeps it", gone("web"))));
+    let outcomes = good(|seed| {
         let made = On::all_of(Parties::these([HUB])).to(Side::Hub).that(Asks::Write);
         let late = Rule::always(made.at("/bundles"), Effect::Late(SECOND * 300));
         let script = fleet().at(SECOND / 4, Act::for_a_while(Fault::Network(late), SECOND * 2));
-        deleted(script)
+        deleted(script, seed)
             .at(SECOND * 400, Act::check("it waits", waits_for_what_was_sent()))
             .at(SECOND * 700, Act::check("it is gone", gone("web")))
             .at(SECOND * 700, Act::check("so are its bundles", bundles("web", 0)))
@@ -137,7 +225,9 @@ fn untouched(name: &'static str, members: &[String], noted: &Noted) -> Look {
 
 /// Everybody lists anew, and is shown what there was before a cluster joined, another one changed its region, and something new
 /// was delivered.
-fn stale(who: Parties) -> Script {
+fn stale(who: Parties, seed: u64) -> Script {
+    let mut dice = Dice::new(seed, "f16");
+    let moves = one(&mut dice, &["east-1", "east-2", "east-3"]);
     let noted = Noted::default();
     let mut script = fleet();
     let mut names = script.names();
@@ -149,14 +239,17 @@ fn stale(who: Parties) -> Script {
         .then(Act::wait("it is delivered", runs("web")))
         .at(SECOND * 60, Act::Join(joins))
         .at(
-            SECOND * 60,
+            SECOND * 60 + after(&mut dice, 0, 800),
             Act::Label {
-                cluster: "east-3".to_owned(),
+                cluster: moves.to_owned(),
                 key: "region".to_owned(),
                 value: Some("west".to_owned()),
             },
         )
-        .at(SECOND * 60, Act::Apply(with_image(&web(), "web:2")))
+        .at(
+            SECOND * 60 + after(&mut dice, 0, 800),
+            Act::Apply(with_image(&web(), "web:2")),
+        )
         .at(SECOND * 61, Act::wait("the newest is delivered", runs("web")))
         .at(
             SECOND * 20,
@@ -173,7 +266,7 @@ fn stale(who: Parties) -> Script {
 #[test]
 fn f16_lists_that_are_older_than_what_was_seen_let_nobody_decide_or_delete() {
     for who in [Parties::these([HUB]), Parties::Agents, Parties::All] {
-        for outcome in good(|_| stale(who.clone())) {
+        for outcome in good(|seed| stale(who.clone(), seed)) {
             let seen = outcome.seen.get(&Kind::Stale).copied().unwrap_or(0);
             assert!(seen > 2, "{seen} lists were stale\n{outcome}");
         }
@@ -182,7 +275,9 @@ fn f16_lists_that_are_older_than_what_was_seen_let_nobody_decide_or_delete() {
 
 #[test]
 fn f16_watches_that_are_too_old_are_begun_anew_and_nothing_older_is_decided_on() {
-    good(|_| {
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f16");
+        let changed = after(&mut dice, 20_000, 21_500);
         let mut script = fleet();
         // Little is kept for those that resume.
         script.history = 40;
@@ -198,13 +293,13 @@ fn f16_watches_that_are_too_old_are_begun_anew_and_nothing_older_is_decided_on()
                 SECOND * 2,
                 Act::EndWatches(On::all_of(Parties::All), Ending::Gone),
             )
-            .at(SECOND * 20, Act::Apply(with_image(&web(), "web:2")))
+            .at(changed, Act::Apply(with_image(&web(), "web:2")))
             .at(
-                SECOND * 21,
+                after(&mut dice, 20_000, 22_000),
                 Act::EndWatches(On::all_of(Parties::All), Ending::Broken),
             )
             .at(
-                SECOND * 22,
+                after(&mut dice, 21_000, 24_000),
                 Act::EndWatches(On::all_of(Parties::These([HUB.to_owned()].into())), Ending::Gone),
             )
             .finally(

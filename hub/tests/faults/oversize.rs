@@ -3,7 +3,7 @@
 use crate::{
     applications::runs,
     looks::{Looked, because, images},
-    runs::{SECOND, good},
+    runs::{SECOND, after, good},
 };
 use bytes::Bytes;
 use http::{Method, Request};
@@ -11,10 +11,11 @@ use http_body_util::{BodyExt, Full};
 use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
     Fleet,
+    fault::Dice,
     run::{Act, Look, Script, Until, application, with_image},
 };
 use serde_json::json;
-use std::process::Command;
+use std::{process::Command, time::Duration};
 use tower::ServiceExt;
 
 /// Set in the process that this test starts for itself.
@@ -176,14 +177,14 @@ fn again_and_again() -> Look {
     })
 }
 
-fn scripted(look: Look) -> Script {
+fn scripted(look: Look, when: Duration) -> Script {
     let web = application("web", 20, &[("east", "50%"), ("west", "50%")]);
     let script = Script::of_regions(2, &["east", "west"]).with(web.clone());
     let names = script.names();
     script
         .then(Act::wait("it is delivered", runs("web")))
-        .then(Act::check("everything is refused", look))
         .then(Act::Apply(with_image(&web, "web:2")))
+        .at(when, Act::check("everything is refused", look))
         .until(Until::Delivered {
             within: SECOND * 60,
             quiet: SECOND * 30,
@@ -193,14 +194,16 @@ fn scripted(look: Look) -> Script {
 
 #[test]
 fn f26_what_is_too_large_too_deep_or_no_text_is_refused_wherever_it_comes_in_and_hurts_nobody() {
-    good(|_| scripted(all_refused()));
+    // In the middle of a delivery, or after it.
+    good(|seed| scripted(all_refused(), after(&mut Dice::new(seed, "f26"), 0, 10_000)));
 }
 
 /// What a process takes says nothing where other tests run in it: this one runs in its own.
 #[test]
 fn f26_what_is_refused_leaves_nothing_in_memory() {
     if std::env::var_os(ALONE).is_some() {
-        good(|_| scripted(again_and_again()));
+        // When nothing else happens.
+        good(|_| scripted(again_and_again(), SECOND * 60));
         return;
     }
     let itself = std::env::current_exe().unwrap();

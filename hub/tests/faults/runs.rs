@@ -1,7 +1,7 @@
 //! Runs from many seeds.
 
 use roundhouse_hub::simulate::{
-    fault::Kind,
+    fault::{Dice, Kind},
     run::{Outcome, Script, Until, run},
 };
 use std::time::Duration;
@@ -36,6 +36,16 @@ pub(crate) fn seeds() -> Vec<u64> {
         Err(_) if is_long() => (0..100).collect(),
         Err(_) => (0..3).collect(),
     }
+}
+
+/// One of these, as the seed has it.
+pub(crate) fn one<T: Clone>(dice: &mut Dice, of: &[T]) -> T {
+    dice.pick(of).unwrap().clone()
+}
+
+/// A time in milliseconds, as the seed has it.
+pub(crate) fn after(dice: &mut Dice, from: u64, to: u64) -> Duration {
+    dice.between(&(Duration::from_millis(from)..=Duration::from_millis(to)))
 }
 
 /// Runs a script from every seed, and checks that all is as promised and as the script expects.

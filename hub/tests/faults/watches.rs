@@ -2,15 +2,27 @@
 
 use crate::{
     applications::runs,
-    runs::{SECOND, delivered_within, good, struck},
+    looks::because,
+    runs::{SECOND, after, delivered_within, good, one, struck},
 };
-use roundhouse_hub::simulate::{
-    HUB,
-    fault::{Asks, Effect, Ending, Kind, On, Parties, Rule, Side},
-    monitor::Promise,
-    run::{Act, Fault, Script, application, with_image},
+use roundhouse_hub::{
+    metrics::Metrics,
+    simulate::{
+        HUB,
+        fault::{Asks, Dice, Effect, Ending, Kind, On, Parties, Rule, Side},
+        monitor::Promise,
+        run::{Act, Fault, Look, Script, application, with_image},
+    },
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+/// The same application with another content of its ConfigMap alone.
+fn with_config(application: &serde_json::Value, image: &str) -> serde_json::Value {
+    let mut changed = application.clone();
+    let place = "/spec/components/0/properties/objects/0/data/image";
+    *changed.pointer_mut(place).unwrap() = image.into();
+    changed
+}
 
 /// An agent finds its watches dead by the next renewal of its Lease, after 10 s, that does not come back within 16 s; that it
 /// hears again the hub learns with the renewal after that.
@@ -28,13 +40,33 @@ fn web() -> serde_json::Value {
     application("web", 8, &[("east", "50%"), ("west", "50%")])
 }
 
+/// What is delivered, one of its agents, and a time in which anything may have happened.
+fn drawn(seed: u64) -> (Script, String, Duration) {
+    let mut dice = Dice::new(seed, "f17");
+    let script = fleet().then(Act::wait("it is delivered", runs("web")));
+    let who = one(&mut dice, &script.names());
+    (script, who, after(&mut dice, 0, 60_000))
+}
+
+/// The hub counts that a watch was given up.
+fn alarmed(metrics: &Metrics) -> Look {
+    let metrics = metrics.clone();
+    Look::new(move |_| {
+        let text = metrics.render();
+        let broke =
+            |line: &&str| line.starts_with("roundhouse_watches_broken_total{") && !line.ends_with(" 0");
+        let looked = because(text.lines().any(|line| broke(&line)), || text.clone());
+        Box::pin(async { looked })
+    })
+}
+
 #[test]
 fn f17_an_agent_whose_watches_are_dead_in_silence_finds_out_and_heals_by_itself() {
-    let dead = On::all_of(Parties::these(["east-1"])).to(Side::Hub);
-    good(|_| {
-        fleet()
-            .then(Act::wait("it is delivered", runs("web")))
-            .then(Act::EndWatches(dead.clone(), Ending::Silent))
+    good(|seed| {
+        let (script, who, at) = drawn(seed);
+        let dead = On::all_of(Parties::these([who.as_str()])).to(Side::Hub);
+        script
+            .at(at, Act::EndWatches(dead, Ending::Silent))
             .then(Act::Apply(with_image(&web(), "web:2")))
             .until(delivered_within(HEALS))
     });
@@ -42,14 +74,14 @@ fn f17_an_agent_whose_watches_are_dead_in_silence_finds_out_and_heals_by_itself(
 
 #[test]
 fn f17_an_agent_hears_its_lease_and_finds_that_its_watch_of_bundles_is_dead() {
-    let dead = On::all_of(Parties::these(["east-1"]))
-        .to(Side::Hub)
-        .at("/bundles");
-    good(|_| {
-        fleet()
-            .then(Act::wait("it is delivered", runs("web")))
+    good(|seed| {
+        let (script, who, at) = drawn(seed);
+        let dead = On::all_of(Parties::these([who.as_str()]))
+            .to(Side::Hub)
+            .at("/bundles");
+        script
             // A bookmark has come by then.
-            .at(SECOND * 100, Act::EndWatches(dead.clone(), Ending::Silent))
+            .at(SECOND * 80 + at, Act::EndWatches(dead, Ending::Silent))
             .then(Act::Apply(with_image(&web(), "web:2")))
             .until(delivered_within(HEALS_ALONE))
     });
@@ -57,13 +89,19 @@ fn f17_an_agent_hears_its_lease_and_finds_that_its_watch_of_bundles_is_dead() {
 
 #[test]
 fn f17_a_hub_whose_watches_are_dead_in_silence_heals_by_itself() {
-    let dead = On::all_of(Parties::these([HUB]));
-    good(|_| {
-        fleet()
-            .then(Act::wait("it is delivered", runs("web")))
-            .then(Act::EndWatches(dead.clone(), Ending::Silent))
+    good(|seed| {
+        let (mut script, _, at) = drawn(seed);
+        let metrics = Metrics::default();
+        let told = metrics.clone();
+        script.hub = Some(Arc::new(move |options| {
+            options.application.metrics = metrics.clone();
+        }));
+        let dead = On::all_of(Parties::these([HUB]));
+        script
+            .at(at, Act::EndWatches(dead, Ending::Silent))
             .then(Act::Apply(with_image(&web(), "web:2")))
             .until(delivered_within(HUB_HEALS))
+            .finally("it told of it", alarmed(&told))
     });
 }
 
@@ -74,14 +112,19 @@ fn f18_reports_about_an_earlier_revision_that_come_late_let_no_step_pass() {
         .to(Side::Hub)
         .that(Asks::Write)
         .at("/bundles/");
-    let outcomes = good(|_| {
+    let outcomes = good(|seed| {
+        let mut dice = Dice::new(seed, "f18");
         let late = Rule::sometimes(reports.clone(), Effect::Late(SECOND * 60), 700);
         let mut script = fleet().then(Act::for_a_while(Fault::Network(late), SECOND * 40));
         for n in 2..6 {
-            script = script.at(
-                SECOND * 8 * n,
-                Act::Apply(with_image(&web(), &format!("web:{n}"))),
-            );
+            let image = format!("web:{n}");
+            // Everything is another one, or the ConfigMap alone.
+            let changed = match dice.happens(500) {
+                true => with_image(&web(), &image),
+                false => with_config(&web(), &image),
+            };
+            let at = SECOND * 8 * n + after(&mut dice, 0, 7_000);
+            script = script.at(at, Act::Apply(changed));
         }
         script.until(delivered_within(SECOND * 300))
     });
