@@ -4,7 +4,10 @@
 //! version of its object a write replaced. So the same seed gives the same bytes.
 
 use super::HUB;
-use roundhouse_api::{hash, names::cluster_of_namespace};
+use roundhouse_api::{
+    hash,
+    names::{cluster_namespace, cluster_of_namespace},
+};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,6 +15,9 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+
+/// Table of Applications.
+const APPLICATIONS: &str = "applications.core.oam.dev";
 
 /// An object of one of the servers of a fleet, or one of its parties: then only `server` and `name` are set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -176,6 +182,20 @@ impl Trace {
         hash::sha256(&self.canonical())
     }
 
+    /// The members, and the Applications, that a text names.
+    pub fn named_in(&self, text: &str) -> Vec<Object> {
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let words: BTreeSet<&str> = text.split(|c| !is_of_name(c)).collect();
+        let has = |name: &str| words.contains(name) || words.contains(&*cluster_namespace(name));
+        let members: BTreeSet<&str> = self.objects.keys().filter_map(Object::member).collect();
+        let members = members.into_iter().filter(|member| has(member));
+        let applications = self.objects.keys().filter(|object| {
+            &*object.server == HUB && &*object.table == APPLICATIONS && words.contains(&*object.name)
+        });
+        let agents = members.map(|member| Object::party(member, "agent"));
+        agents.chain(applications.cloned()).collect()
+    }
+
     /// The last `most` entries up to a moment of these objects, and of everything in and about the members concerned: what
     /// a person reads first when one of them is not as promised.
     pub fn of(&self, objects: &[Object], until: Duration, most: usize) -> String {
@@ -290,6 +310,45 @@ mod tests {
 
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_text_names_members_and_applications() {
+        let mut trace = Trace::default();
+        for (server, table, namespace, name) in [
+            (HUB, APPLICATIONS, "default", "web"),
+            (HUB, APPLICATIONS, "default", "other"),
+            (HUB, "bundles.roundhouse.dev", "cluster-east-1", "default.web"),
+            ("east-10", "configmaps", "default", "a"),
+            ("west-1", "configmaps", "default", "a"),
+        ] {
+            trace.note(
+                &Object::new(server, table, namespace, name),
+                at(1),
+                wrote(None, 1, "x"),
+            );
+        }
+        for (text, expected) in [
+            (
+                "not delivered: bundle cluster-east-1/default.web waits",
+                &["east-1", "web"][..],
+            ),
+            (
+                "east-10: \"web\" differs; west-1, too",
+                &["east-10", "west-1", "web"],
+            ),
+            ("no hub leads", &[]),
+        ] {
+            let named = trace.named_in(text);
+            let names: Vec<&str> = named
+                .iter()
+                .map(|object| match object.table.is_empty() {
+                    true => &*object.server,
+                    false => &*object.name,
+                })
+                .collect();
+            assert_eq!(names, expected, "{text}");
+        }
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! Whole fleets with faults: each fault of the design has a test that says what becomes of it, and a soak has them all.
+//! Whole fleets with faults: each fault of the design has a test that says what becomes of it, and a soak has what befalls networks,
+//! disks, clocks, processes and clusters at random. What people put in, and what approvals, webhooks, floods and backups of the hub do, is
+//! in tests of their own only.
 //!
 //! Every test runs from several seeds, with every promise watched: 3 seeds, 100 with `ROUNDHOUSE_LONG=1`, and the one of
 //! `ROUNDHOUSE_SEED=n` alone. A run that fails prints its seed, its timeline and the minimal trace.

@@ -9,7 +9,7 @@ use crate::{
 use roundhouse_api::bundle::{Bundle, BundlePhase, FIGHTING};
 use roundhouse_hub::simulate::{
     fault::{Asks, Dice, Effect, On, Parties, Rule, Side},
-    run::{Act, Fault, Script, Target, application, with_image},
+    run::{Act, Fault, Script, Target, application, once as applied_once, with_image},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -47,10 +47,7 @@ fn image(object: &Value) -> &str {
 
 /// An application whose objects are applied once, and then left to whoever changes them.
 fn once() -> Value {
-    let mut once = application("once", 4, &[("east", "100%")]);
-    once["spec"]["policies"] =
-        json!([{"name": "once", "type": "apply-once", "properties": {"enable": true}}]);
-    once
+    applied_once(&application("once", 4, &[("east", "100%")]))
 }
 
 const ONCE: (&str, &str, &str) = ("v1", "ConfigMap", "once");

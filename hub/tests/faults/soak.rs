@@ -36,6 +36,39 @@ const FAULTS: u64 = 10;
 /// … with an end of the hub among them.
 const ENDS: [Kind; 3] = [Kind::HubKilled, Kind::HubStopped, Kind::PowerCut];
 
+/// Among so many runs there is something of everything …
+const MANY: usize = 100;
+/// … that the seed may draw.
+const DRAWN: [Kind; 27] = [
+    Kind::RequestLost,
+    Kind::AnswerLost,
+    Kind::Reset,
+    Kind::Delayed,
+    Kind::Duplicated,
+    Kind::Late,
+    Kind::Refused,
+    Kind::Stalled,
+    Kind::Stale,
+    Kind::WatchEnded,
+    Kind::WatchSilenced,
+    Kind::FrameDelayed,
+    Kind::CutOff,
+    Kind::Partition,
+    Kind::ClockJump,
+    Kind::DiskFull,
+    Kind::SyncFailed,
+    Kind::DiskSlow,
+    Kind::BitFlipped,
+    Kind::PowerCut,
+    Kind::Unsynced,
+    Kind::HubKilled,
+    Kind::HubStopped,
+    Kind::HubPaused,
+    Kind::AgentKilled,
+    Kind::AgentStopped,
+    Kind::KilledAtMoment,
+];
+
 /// What a run did not do that makes it a soak.
 fn lacks(outcome: &Outcome) -> Option<&'static str> {
     match outcome.faults {
@@ -90,6 +123,19 @@ fn a_soak_of_random_faults_keeps_every_promise_and_converges() {
         println!(
             "{:8}  {promise:?}",
             judged.lock().get(&promise).copied().unwrap_or(0)
+        );
+    }
+    if seeds.len() >= MANY {
+        // A kind of fault that befalls nobody any more, or a promise that nothing is judged by, shows nothing.
+        let (seen, judged) = (seen.lock(), judged.lock());
+        let unseen: Vec<&Kind> = DRAWN.iter().filter(|kind| !seen.contains_key(kind)).collect();
+        let unjudged = Promise::ALL
+            .iter()
+            .filter(|promise| !judged.contains_key(promise));
+        let unjudged: Vec<&Promise> = unjudged.collect();
+        assert!(
+            unseen.is_empty() && unjudged.is_empty(),
+            "{unseen:?} {unjudged:?}"
         );
     }
     let bad = bad.into_inner();

@@ -147,7 +147,9 @@ fn cluster(cluster: &Cluster) -> Option<String> {
     let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice());
     let conditions = conditions.unwrap_or_default();
     if condition::is_true(conditions, AVAILABLE) {
-        return None;
+        let status = cluster.status.as_ref();
+        let is_known = status.is_some_and(|status| status.agent_version.is_some());
+        return (!is_known).then(|| format!("cluster {} has not said what it is", cluster.name_any()));
     }
     let why = condition::get(conditions, AVAILABLE).map(|c| c.reason.clone());
     Some(format!(

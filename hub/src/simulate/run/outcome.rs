@@ -127,7 +127,8 @@ impl Outcome {
     }
 }
 
-/// The seed, what went wrong, the timeline, and what happened to the objects and clusters concerned up to the first broken promise.
+/// The seed, what went wrong, the timeline, and what happened to the objects and clusters concerned up to the first of it: those of a
+/// broken promise, and those that are named in what was not as expected.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |at: Duration| format!("{:10.3} s", at.as_secs_f64());
@@ -157,8 +158,14 @@ impl fmt::Display for Outcome {
         for event in &self.timeline {
             writeln!(f, "{}  {event}", at(event.at))?;
         }
-        let objects: Vec<_> = self.broken.iter().map(|broken| broken.object.clone()).collect();
-        let first = self.broken.iter().map(|broken| broken.at).min();
+        let broken = self.broken.iter().map(|broken| broken.object.clone());
+        let named = self
+            .failures
+            .iter()
+            .flat_map(|failure| self.trace.named_in(&failure.what));
+        let objects: Vec<_> = broken.chain(named).collect();
+        let first = self.broken.iter().map(|broken| broken.at);
+        let first = first.chain(self.failures.iter().map(|failure| failure.at)).min();
         let until = first.unwrap_or_default().saturating_add(AFTERWARDS);
         f.write_str(&self.trace.of(&objects, until, PRINTED))
     }

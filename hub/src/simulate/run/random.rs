@@ -1,11 +1,11 @@
 //! Scripts with random faults.
 
 use super::{
-    Act, Fault, Script, Target, Until, agreement, application, bundle_by_hand, in_turns, with_image,
-    without_config,
+    Act, Fault, Script, Target, Until, agreement, application, bundle_by_hand, in_turns, once, with_flags,
+    with_image, without_config,
 };
 use crate::simulate::{
-    HUB, MemberSpec,
+    HUB, MemberSpec, OTHER_HUB,
     fault::{Asks, Dice, DiskFault, Effect, Ending, Moment, On, Parties, Rule, Side, When},
 };
 use jiff::SignedDuration;
@@ -24,7 +24,8 @@ const BUSY: Duration = Duration::from_secs(120);
 const LEAVES: &str = "west-10";
 
 /// A run of 20 clusters and 3 applications with at least 25 random faults, of which some befall nobody, changes of users among
-/// them, and one end of the hub. One in four has two hubs. Clusters lose a label that counts and get it back, join, leave, and are
+/// them, and one end of the hub. One in four has two hubs. The second application is delivered three clusters at a time; of half of
+/// them the third one is applied once, and of half of them a step brings an object of its own. Clusters lose a label that counts and get it back, join, leave, and are
 /// restored from a backup; somebody writes in them; an application is deleted. After the last of it everything has to be delivered
 /// within 15 minutes, and every cluster has what its Bundles say.
 pub fn random(seed: u64) -> Script {
@@ -42,6 +43,14 @@ pub fn random(seed: u64) -> Script {
         .collect();
     if let Some(second) = applications.get_mut(1) {
         *second = in_turns(second, 3);
+    }
+    if let Some(third) = applications.get_mut(2) {
+        if dice.happens(500) {
+            *third = once(third);
+        }
+        if dice.happens(500) {
+            *third = with_flags(third, "east");
+        }
     }
     script.applications.clone_from(&applications);
     let mut names = script.names();
@@ -69,7 +78,7 @@ pub fn random(seed: u64) -> Script {
         at(&mut dice, act);
     }
     let end = dice.between(&(Duration::ZERO..=BUSY));
-    cues.extend(end_of_hub(&mut dice, end));
+    cues.extend(end_of_hub(&mut dice, end, two));
     for (first, then) in pairs(&mut dice, &names, &labelled, &applications) {
         let when = dice.between(&(Duration::ZERO..=BUSY));
         let lasting = dice.between(&(Duration::from_secs(2)..=Duration::from_secs(45)));
@@ -158,16 +167,23 @@ fn pairs(dice: &mut Dice, names: &[String], labelled: &str, applications: &[Valu
     pairs
 }
 
-/// The end of the hub, in some way, and its start. Before its power goes the disk is slow, so that there is something to lose.
-fn end_of_hub(dice: &mut Dice, at: Duration) -> Vec<(Duration, Act)> {
+/// The end of the hub, in some way, and its start. Before its power goes the disk is slow, so that there is something to lose; and
+/// where the API server ends with it a bit of its disk may be another one when it starts, until somebody puts that right. An API server
+/// that is apart from `two` hubs goes on.
+fn end_of_hub(dice: &mut Dice, at: Duration, two: bool) -> Vec<(Duration, Act)> {
     let away = dice.between(&(Duration::from_secs(1)..=Duration::from_secs(30)));
-    let ends = match dice.below(4) {
+    let ends = match dice.below(if two { 4 } else { 5 }) {
         0 => Act::for_a_while(Fault::Stopped(HUB.to_owned()), away),
         1 => Act::for_a_while(Fault::Killed(HUB.to_owned()), away),
         2 => {
             let slow = Fault::Disk(DiskFault::Slow(Duration::from_millis(300)));
             let (before, cut) = (Duration::from_secs(1), Act::for_a_while(Fault::PowerCut, away));
             return vec![(at, Act::for_a_while(slow, before * 2)), (at + before, cut)];
+        }
+        4 => {
+            let killed = Act::for_a_while(Fault::Killed(HUB.to_owned()), away);
+            let flipped = Act::for_a_while(Fault::Disk(DiskFault::FlippedBit), away);
+            return vec![(at, killed), (at + away / 2, flipped)];
         }
         _ => Act::KillAt {
             who: HUB.to_owned(),
@@ -203,6 +219,11 @@ fn on(dice: &mut Dice, names: &[String]) -> On {
     };
     let side = [Side::Hub, Side::Member, Side::Both];
     On::all_of(who).to(dice.pick(&side).copied().unwrap_or(Side::Both))
+}
+
+/// The other hub now and then, if there are `two`.
+fn other(dice: &mut Dice, two: bool) -> Option<String> {
+    (two && dice.happens(300)).then(|| OTHER_HUB.to_owned())
 }
 
 /// One random fault. The API server that is a process of its own, beside `two` hubs, is not restarted when its disk fails.
@@ -266,9 +287,12 @@ fn fault(dice: &mut Dice, names: &[String], two: bool) -> Act {
             let fault = dice.pick(faults).copied().unwrap_or(slow);
             Act::for_a_while(Fault::Disk(fault), lasting)
         }
-        15 => Act::for_a_while(Fault::Killed(one), lasting),
-        16 => Act::for_a_while(Fault::Stopped(one), lasting),
-        17 => Act::for_a_while(Fault::Pause(HUB.to_owned()), lasting),
+        15 => Act::for_a_while(Fault::Killed(other(dice, two).unwrap_or(one)), lasting),
+        16 => Act::for_a_while(Fault::Stopped(other(dice, two).unwrap_or(one)), lasting),
+        17 => {
+            let who = other(dice, two).unwrap_or(HUB.to_owned());
+            Act::for_a_while(Fault::Pause(who), lasting)
+        }
         18 => {
             let ago = dice.between(&(Duration::from_secs(1)..=Duration::from_secs(60)));
             let who = on(dice, names).to(Side::Hub).that(Asks::Read);

@@ -67,6 +67,30 @@ pub fn bundle_by_hand(cluster: &str, name: &str, maps: &[&str]) -> Value {
     })
 }
 
+/// The same application, whose objects are applied once and then left to whoever changes them.
+pub fn once(application: &Value) -> Value {
+    let mut application = application.clone();
+    application["spec"]["policies"] =
+        json!([{"name": "once", "type": "apply-once", "properties": {"enable": true}}]);
+    application
+}
+
+/// The same application with one more step before the others, which brings an object to the clusters of a region.
+pub fn with_flags(application: &Value, region: &str) -> Value {
+    let mut application = application.clone();
+    let name = application.pointer("/metadata/name").and_then(Value::as_str);
+    let name = format!("{}-flags", name.unwrap_or_default());
+    let flags = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
+        "data": {"on": "all"}});
+    let step = json!({"name": "flags", "type": "apply-object", "properties": {
+        "clusters": {"region": region}, "value": flags}});
+    let steps = application.pointer_mut("/spec/workflow/steps");
+    if let Some(steps) = steps.and_then(Value::as_array_mut) {
+        steps.insert(0, step);
+    }
+    application
+}
+
 /// The same application, each step of which has at most so many clusters under way.
 pub fn in_turns(application: &Value, at_a_time: u32) -> Value {
     let mut application = application.clone();
