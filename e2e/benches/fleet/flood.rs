@@ -21,6 +21,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 const SCENARIO: &str = "flood";
+/// Others are not affected if they wait no longer than so many times as long: two rounds in a row differ by less.
+const UNAFFECTED: f64 = 1.5;
 /// Who floods.
 const TENANT: &str = "tenant";
 /// What a user may write: at once, and a second.
@@ -75,6 +77,14 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
             "ms",
         )
         .note(note),
+        Figure::new(
+            SCENARIO,
+            "the same, of what it is without them",
+            Target::AtMost(UNAFFECTED),
+            loud.at(0.99) / quiet.at(0.99),
+            "times",
+        )
+        .note("the flooder's writes, their TLS and their JSON are made and read on the cores that serve the others"),
         Figure::new(
             SCENARIO,
             "changes that were not reported beside them",

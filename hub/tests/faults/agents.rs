@@ -1,7 +1,7 @@
-//! Faults of agents: F10, F11, F13, F36.
+//! Faults of agents: F10, F11, F13, F36, and P9 over a restart.
 
 use crate::{
-    applications::runs,
+    applications::{object, runs},
     flood::{Codes, FLOOD, creates, flood, json_to},
     line::{Line, Sent},
     looks::{all_available, because, cluster, deployment, generations, images},
@@ -14,7 +14,7 @@ use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
     fault::{Asks, Dice, Effect, Ending, Kind, Moment, On, Parties, Rule, Side, When},
-    run::{Act, Fault, Look, Script, application, with_image},
+    run::{Act, Fault, Look, Script, Target, application, with_image},
 };
 use serde_json::{Value, json};
 use std::{
@@ -235,6 +235,56 @@ fn f11_an_agent_that_was_down_for_an_hour_applies_what_has_changed_and_nothing_e
         };
         changed_meanwhile(&line, away, 10_000, seed).finally("only that is applied", line.look(only_that))
     });
+}
+
+/// An agent with a directory for what it was told begins anew while it is cut off, and still puts right what others change.
+#[test]
+fn p9_an_agent_that_is_killed_while_it_is_cut_off_heals_what_it_was_told_before() {
+    const MAP: (&str, &str, &str) = ("v1", "ConfigMap", "web");
+    let outcomes = good(|seed| {
+        let mut dice = Dice::new(seed, "p9");
+        let kept = Arc::new(tempfile::tempdir().unwrap());
+        let mut script = Script::of_regions(2, &["east", "west"]).with(web());
+        script.agents = Some(Arc::new(move |config| {
+            config.bundles_dir = Some(kept.path().to_owned());
+        }));
+        let names = script.names();
+        let who = one(&mut dice, &names);
+        let map = Target {
+            member: Some(who.clone()),
+            api_version: MAP.0.to_owned(),
+            kind: MAP.1.to_owned(),
+            namespace: "default".to_owned(),
+            name: MAP.2.to_owned(),
+        };
+        let killed = SECOND * 2 + after(&mut dice, 0, 20_000);
+        let away = after(&mut dice, 1_000, 10_000);
+        let changed = killed + after(&mut dice, 0, 30_000);
+        let drift = json!({"data": {"image": "mine"}});
+        script
+            .then(Act::wait("it is delivered", runs("web")))
+            .then(Act::for_a_while(
+                Fault::Partition(vec![who.clone()]),
+                SECOND * 600,
+            ))
+            // What it is not told of meanwhile.
+            .at(SECOND, Act::Apply(with_image(&web(), "web:2")))
+            .at(killed, Act::for_a_while(Fault::Killed(who.clone()), away))
+            .at(changed, Act::Patch(map, drift))
+            .at(
+                killed + SECOND * 100,
+                Act::check(
+                    "it has put right what was changed",
+                    object(&who, MAP, |found| found["data"]["image"] == "web:1"),
+                ),
+            )
+            .at(
+                killed + SECOND * 100,
+                Act::check("it has what it had", images("web", "web:1", vec![who])),
+            )
+            .finally("the newest runs everywhere", images("web", "web:2", names))
+    });
+    struck(&outcomes, &[Kind::AgentKilled, Kind::Partition]);
 }
 
 #[test]

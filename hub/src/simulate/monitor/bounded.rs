@@ -34,7 +34,6 @@ pub(super) struct Bounded;
 
 impl Check for Bounded {
     fn committed(&mut self, commit: &Commit, _: &Model, found: &mut Found<'_>) {
-        found.judges(Promise::P12);
         let bytes = commit.after.as_ref().map_or(0, |bytes| bytes.len());
         if bytes > MAX_OBJECT {
             let expected = format!("at most {MAX_OBJECT} bytes");
@@ -45,7 +44,10 @@ impl Check for Bounded {
             .filter(|(table, ..)| *table == &*commit.key.table && &*commit.server == HUB);
         for (_, pointer, most) in own {
             let list = commit.after().pointer(pointer).and_then(Value::as_array);
-            let length = list.map_or(0, Vec::len);
+            let Some(length) = list.map(Vec::len) else {
+                continue;
+            };
+            found.judges(Promise::P12);
             if length > *most {
                 let expected = format!("at most {most} in {pointer}");
                 found.broke(Promise::P12, commit.object(), expected, length.to_string());
@@ -69,14 +71,17 @@ impl Check for Bounded {
     }
 
     fn noted(&mut self, note: &Note, _: &Model, found: &mut Found<'_>) {
-        if let Note::Gauge {
+        let Note::Gauge {
             server,
             name,
             value,
             most,
         } = note
-            && value > most
-        {
+        else {
+            return;
+        };
+        found.judges(Promise::P12);
+        if value > most {
             let expected = format!("at most {most} {name}");
             found.broke(
                 Promise::P12,

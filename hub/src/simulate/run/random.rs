@@ -1,15 +1,19 @@
 //! Scripts with random faults.
 
 use super::{
-    Act, Fault, Script, Target, Until, agreement, application, bundle_by_hand, in_turns, once, with_flags,
-    with_image, without_config,
+    Act, Fault, Look, Script, Target, Until, agreement, application, bundle_by_hand, in_turns, once,
+    with_flags, with_image, without_config,
 };
 use crate::simulate::{
     HUB, MemberSpec, OTHER_HUB,
     fault::{Asks, Dice, DiskFault, Effect, Ending, Moment, On, Parties, Rule, Side, When},
 };
 use jiff::SignedDuration;
-use roundhouse_api::cluster::Leave;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use roundhouse_api::{application::Application, cluster::Leave, names::annotation};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -20,12 +24,16 @@ const FAULTS: u64 = 24;
 /// Virtual time in which they begin.
 const BUSY: Duration = Duration::from_secs(120);
 
+/// So long after that somebody confirms what an application asks for.
+const CONFIRMS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(240)];
+
 /// A cluster that nothing else is done to: it may leave.
 const LEAVES: &str = "west-10";
 
 /// A run of 20 clusters and 3 applications with at least 25 random faults, of which some befall nobody, changes of users among
-/// them, and one end of the hub. One in four has two hubs. The second application is delivered three clusters at a time; of half of
-/// them the third one is applied once, and of half of them a step brings an object of its own. Clusters lose a label that counts and get it back, join, leave, and are
+/// them, and one end of the hub. One in four has two hubs. The second application is delivered three clusters at a time; in half
+/// of them the third one is applied once, so that its removals have to be confirmed, and in half of them a step of it brings an object
+/// of its own. Clusters lose a label that counts and get it back, join, leave, and are
 /// restored from a backup; somebody writes in them; an application is deleted. After the last of it everything has to be delivered
 /// within 15 minutes, and every cluster has what its Bundles say.
 pub fn random(seed: u64) -> Script {
@@ -44,8 +52,9 @@ pub fn random(seed: u64) -> Script {
     if let Some(second) = applications.get_mut(1) {
         *second = in_turns(second, 3);
     }
+    let applied_once = dice.happens(500);
     if let Some(third) = applications.get_mut(2) {
-        if dice.happens(500) {
+        if applied_once {
             *third = once(third);
         }
         if dice.happens(500) {
@@ -84,6 +93,10 @@ pub fn random(seed: u64) -> Script {
         let lasting = dice.between(&(Duration::from_secs(2)..=Duration::from_secs(45)));
         cues.extend([(when, first), (when + lasting, then)]);
     }
+    if applied_once {
+        // What still runs where it is no longer wanted is kept until somebody says that it may go.
+        cues.extend(CONFIRMS.map(|later| (BUSY + later, Act::check("somebody confirms", confirms("three")))));
+    }
     cues.sort_by_key(|(at, _)| *at);
     let emptied = cues.iter().filter_map(|(_, act)| match act {
         Act::Leave(cluster, Leave::DeleteResources) => Some(cluster.clone()),
@@ -101,6 +114,29 @@ pub fn random(seed: u64) -> Script {
     script.until(Until::Delivered {
         within: Duration::from_secs(900),
         quiet: Duration::from_secs(30),
+    })
+}
+
+/// Somebody looks at an application and confirms the removals that wait for it, if there are any.
+fn confirms(name: &'static str) -> Look {
+    Look::new(move |fleet| {
+        Box::pin(async move {
+            let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+            let held = api
+                .get(name)
+                .await
+                .ok()
+                .and_then(|found| found.status?.held_deletes);
+            if let Some(held) = held {
+                let patch = json!({"metadata": {"annotations": {annotation::CONFIRM_DELETES: held.hash}}});
+                // Where it does not go through, what waits is told at the end.
+                drop(
+                    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+                        .await,
+                );
+            }
+            Ok(())
+        })
     })
 }
 
