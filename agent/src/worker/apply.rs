@@ -90,6 +90,7 @@ impl Worker {
         let surplus = if extent == Extent::Whole {
             self.shared.registry.declare(&self.name, held, &keys);
             self.observations.retain(|ordinal, _| *ordinal < total);
+            self.unsure.retain(|ordinal| *ordinal < total);
             let surplus = self.surplus(&decoded);
             self.postponed = surplus.postponed;
             let ahead = self.ahead(held, &spec, &decoded, &surplus, &terms);
@@ -262,9 +263,25 @@ impl Worker {
             if let Some(settled) = settled {
                 outcomes.insert(key, settled);
             }
-            self.observations.insert(ordinal, observation);
+            self.remember(ordinal, observation, anew);
         }
         outcomes
+    }
+
+    /// Remembers what was found. One try that something stood in the way of is no word on an object that was as it should be: the
+    /// last one stands until the next try, which comes soon.
+    fn remember(&mut self, ordinal: u32, found: Observation, anew: bool) {
+        let before = self.observations.get_mut(&ordinal).filter(|before| {
+            let is_delayed = matches!(found.outcome, Outcome::Delayed { .. });
+            !anew && is_delayed && before.outcome.is_applied() && before.target == found.target
+        });
+        match before {
+            Some(before) if self.unsure.insert(ordinal) => before.differences = found.differences,
+            _ => {
+                self.unsure.remove(&ordinal);
+                self.observations.insert(ordinal, found);
+            }
+        }
     }
 
     /// What was found of the object of a manifest before, wherever in the bundle it was then.

@@ -67,6 +67,7 @@ impl Worker {
             }
             Intent::Orphan => {
                 self.observations.clear();
+                self.unsure.clear();
                 self.shared.objects.want(&self.name, BTreeMap::new());
                 let held = ledger::orphan(self.ledger.spec());
                 tracing::warn!(

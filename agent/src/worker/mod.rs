@@ -83,6 +83,8 @@ pub(crate) struct Worker {
     /// Rules of the content that was read last, compiled.
     rules: Arc<Rules>,
     observations: BTreeMap<u32, Observation>,
+    /// Of which of them the last try told nothing.
+    unsure: BTreeSet<u32>,
     leaving: Vec<Leaving>,
     /// Whether their removal is tried again without any event.
     removal_retried: bool,
@@ -138,6 +140,7 @@ impl Worker {
             digests: Digests::new(),
             rules: Arc::default(),
             observations: BTreeMap::new(),
+            unsure: BTreeSet::new(),
             leaving: Vec::new(),
             removal_retried: false,
             waited_for: Vec::new(),
@@ -329,13 +332,16 @@ impl Worker {
     /// What events and failures ask to be looked at.
     fn extent(&self, news: &News, turn: Turn) -> Extent {
         let mut keys: BTreeSet<ObjectKey> = news.touched.keys().cloned().collect();
-        let due = self.observations.values().filter(|observation| {
+        let due = self.observations.iter().filter(|(ordinal, observation)| {
             let no_kind = observation.outcome.reason() == "NoKind";
+            let is_due = observation.outcome.wants_retry()
+                || observation.is_postponed()
+                || self.unsure.contains(ordinal);
             (news.kinds && no_kind)
-                || (turn.retry && (observation.outcome.wants_retry() || observation.is_postponed()))
+                || (turn.retry && is_due)
                 || (turn.fight && observation.differences.history.is_fought())
         });
-        keys.extend(due.filter_map(|observation| observation.target.clone()));
+        keys.extend(due.filter_map(|(_, observation)| observation.target.clone()));
         Extent::Some(keys)
     }
 

@@ -70,6 +70,7 @@ impl Worker {
             .observations
             .values()
             .any(|observation| observation.outcome.wants_retry() || observation.is_postponed());
+        let retry = retry || !self.unsure.is_empty();
         let trouble = self.trouble_now();
         if trouble != self.trouble {
             self.trouble = trouble;

@@ -42,6 +42,7 @@ impl Worker {
         };
         self.applied = None;
         self.observations.clear();
+        self.unsure.clear();
         let rules = Rules::new(&spec.apply_once_rules);
         let guard = self.guard(spec, &rules);
         let owner = self.owner_of_ledger(spec);

@@ -6,7 +6,7 @@ use crate::world::{
 };
 use kube::Client;
 use roundhouse_agent::AgentError;
-use roundhouse_api::bundle::BundlePhase::{Failed, Ready};
+use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -212,6 +212,51 @@ async fn what_a_secret_holds_is_in_no_report_although_the_member_repeats_it() {
     for said in [serde_json::to_string(&status).unwrap(), ledger.to_string()] {
         assert!(!said.contains("hunter2"), "{said}");
     }
+    agent.stop().await;
+}
+
+/// Given an object that is ready, when something changes about it and the look at it fails once, then the report stands; when it
+/// fails again, that is said, until a look goes through.
+#[tokio::test(start_paused = true)]
+async fn one_look_that_fails_is_no_word_on_an_object_that_was_ready() {
+    let world = World::new().await;
+    let fails = Arc::new(AtomicUsize::new(0));
+    let left = Arc::clone(&fails);
+    let member = world.gated(Side::Member, move |_, path| {
+        let fails = || left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+        match path.ends_with("/configmaps/a") && fails().is_ok() {
+            true => Pass::Lost,
+            false => Pass::Through,
+        }
+    });
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    let map = config_map("a", "1");
+    let generation = world.bundle("plain", spec(&[map.clone()])).await;
+    world.reported("plain", generation, Ready).await;
+    pass_time(5).await;
+    let by_others_and_no_more = world.writes() + 1;
+    fails.store(1, Ordering::Release);
+    let by_others = |key: &str| json!({"metadata": {"labels": {(key): "theirs"}}});
+    world.merge(Side::Member, &map, by_others("first")).await;
+    pass_time(60).await;
+    assert_eq!(fails.load(Ordering::Acquire), 0, "it was looked at");
+    assert_eq!(world.writes(), by_others_and_no_more, "nothing was reported");
+    fails.store(2, Ordering::Release);
+    world.merge(Side::Member, &map, by_others("second")).await;
+    let delayed = eventually_with(
+        "it says so",
+        || world.status("plain"),
+        |status| status.phase == Some(Progressing),
+    )
+    .await;
+    assert_ne!(reason(&delayed, "Applied"), "Applied");
+    world.reported("plain", generation, Ready).await;
+    // What is wanted anew was never there.
+    fails.store(1, Ordering::Release);
+    let generation = world.bundle("plain", spec(&[config_map("a", "2")])).await;
+    world.reported("plain", generation, Progressing).await;
+    world.reported("plain", generation, Ready).await;
+    assert_eq!(world.live(Side::Member, &map).await.unwrap()["data"]["key"], "2");
     agent.stop().await;
 }
 

@@ -27,17 +27,19 @@ fn fleet() -> Script {
     Script::of_regions(3, &["east", "west"]).with(web())
 }
 
+/// The clusters of a region.
+fn of_region(script: &Script, region: &str) -> Vec<String> {
+    let names = script.names().into_iter();
+    names.filter(|name| name.starts_with(region)).collect()
+}
+
 #[test]
 fn f12_a_step_waits_for_clusters_that_are_cut_off_and_goes_on_by_itself() {
     let outcomes = good(|seed| {
         let mut dice = Dice::new(seed, "f12");
         let script = fleet();
         let names = script.names();
-        let west: Vec<String> = names
-            .iter()
-            .filter(|name| name.starts_with("west"))
-            .cloned()
-            .collect();
+        let west = of_region(&script, "west");
         let many = usize::try_from(1 + dice.below(3)).unwrap();
         let cut_off = dice.sample(&west, many);
         script
@@ -103,11 +105,7 @@ fn f12_a_region_that_is_cut_off_in_the_middle_of_its_step_is_waited_for_cluster_
         // The Bundles go out and the pods come up one after the other.
         script.latency = Duration::ZERO..=Duration::from_millis(200);
         let names = script.names();
-        let west: Vec<String> = names
-            .iter()
-            .filter(|name| name.starts_with("west"))
-            .cloned()
-            .collect();
+        let west = of_region(&script, "west");
         let lasting = SECOND * 200;
         script
             .at(SECOND * 20, Act::Apply(with_image(&web(), "web:2")))

@@ -118,6 +118,10 @@ impl Check for Alone {
                     .or_default()
                     .push((at, until));
             }
+            Note::Eased => {
+                let all = self.hindered.values_mut().flatten();
+                all.for_each(|(_, until)| *until = found.at.min(*until));
+            }
             // It opens watches of its own.
             Note::Started(cluster) => {
                 self.silenced.remove(cluster);

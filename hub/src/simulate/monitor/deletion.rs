@@ -12,7 +12,10 @@ use super::{
 use crate::simulate::{HUB, raw::raw_objects};
 use roundhouse_api::{
     application::{ClusterVerb, StepKind, ValidStep},
-    bundle::{Bundle, BundlePhase, Deletion, ManifestConfig, PropagationPolicy, UpdateStrategyType},
+    bundle::{
+        Bundle, BundlePhase, Deletion, ManifestConfig, PropagationPolicy, ResourceIdentifier,
+        UpdateStrategyType,
+    },
     cluster::Leave,
     decision::DecisionSpec,
     ledger::LedgerOutcome,
@@ -145,7 +148,15 @@ fn may_let_go(commit: &Commit, model: &Model) -> bool {
     let key = &commit.key;
     let is_let = |content: &Content| {
         let option = content.spec.delete_option.as_ref();
-        option.is_some_and(|option| option.propagation_policy != PropagationPolicy::Foreground)
+        option.is_some_and(|option| match option.propagation_policy {
+            PropagationPolicy::Foreground => false,
+            PropagationPolicy::Orphan => true,
+            PropagationPolicy::SelectivelyOrphan => {
+                let orphans = option.selectively_orphans.iter();
+                let mut rules = orphans.flat_map(|orphans| &orphans.orphaning_rules);
+                rules.any(|rule| names(rule, key))
+            }
+        })
     };
     if overdue {
         return held.contents_of(ledger.spec.epoch).values().any(is_let);
@@ -245,8 +256,8 @@ fn is_late(commit: &Commit, ledger: &Ledger, was_let: impl Fn(Duration) -> bool)
     is_open && overdue.is_some_and(|overdue| was_let(commit.at.saturating_sub(overdue)))
 }
 
-fn recreates(config: &ManifestConfig, key: &Key) -> bool {
-    let of = &config.resource_identifier;
+/// Whether a rule is about an object; `*` is about everything.
+fn names(of: &ResourceIdentifier, key: &Key) -> bool {
     let (resource, group) = key.table.split_once('.').unwrap_or((&key.table, ""));
     let places = [
         (of.group.as_str(), group),
@@ -254,10 +265,13 @@ fn recreates(config: &ManifestConfig, key: &Key) -> bool {
         (&of.namespace, &key.namespace),
         (&of.name, &key.name),
     ];
-    if !places
+    places
         .iter()
         .all(|(pattern, is)| *pattern == "*" || pattern == is)
-    {
+}
+
+fn recreates(config: &ManifestConfig, key: &Key) -> bool {
+    if !names(&config.resource_identifier, key) {
         return false;
     }
     let strategy = config.update_strategy.as_ref();

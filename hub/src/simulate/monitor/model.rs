@@ -310,6 +310,7 @@ impl Model {
             | Note::Busy
             | Note::Silenced(_)
             | Note::Hindered(..)
+            | Note::Eased
             | Note::Reopened { .. }
             | Note::Restored(_)
             | Note::Fault { .. }

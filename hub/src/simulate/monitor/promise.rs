@@ -125,6 +125,8 @@ pub enum Note {
     Silenced(Arc<str>),
     /// From now on, for so long, requests of a cluster's agent to its member fail now and then; without an end for good.
     Hindered(Arc<str>, Option<Duration>),
+    /// Nothing hinders anybody from now on.
+    Eased,
     /// A cluster's agent does not run from now on.
     Stopped(Arc<str>),
     /// It runs again.
@@ -174,7 +176,7 @@ impl Note {
             Note::Restored(server) => Some((Object::party(server, "server"), "put back".to_owned())),
             Note::Fault { server, party, what } => Some((Object::party(server, party), what.clone())),
             // The fault itself is told.
-            Note::Hindered(..) | Note::Quiet | Note::Busy | Note::Gauge { .. } => None,
+            Note::Hindered(..) | Note::Eased | Note::Quiet | Note::Busy | Note::Gauge { .. } => None,
         }
     }
 }

@@ -369,6 +369,7 @@ impl Stage {
         self.endless.clear();
         self.overlaps.clear();
         self.network.heal();
+        self.monitor.note(&Note::Eased);
         self.skews.heal();
         self.shelves.heal();
         for hub in self.fleet.hubs() {

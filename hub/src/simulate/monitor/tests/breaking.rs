@@ -505,12 +505,18 @@ async fn p5_a_pass_that_had_begun_when_its_member_was_put_back_ends() {
 #[test]
 fn p5_an_agent_lets_go_what_a_bundle_of_it_lets_go() {
     let (ours, free) = marked_and_free();
-    for (policy, carries, holds) in [
+    let rule = |resource: &str, name: &str| json!({"group": "apps", "resource": resource, "namespace": "*", "name": name});
+    let selectively = |rule: Value| json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [rule]}});
+    let whole = |policy: &str| json!({"propagationPolicy": policy});
+    for (option, carries, holds) in [
         (None, false, false),
-        (Some("Foreground"), false, false),
-        (Some("Orphan"), false, true),
-        (Some("SelectivelyOrphan"), false, true),
-        (Some("Orphan"), true, false),
+        (Some(whole("Foreground")), false, false),
+        (Some(whole("Orphan")), false, true),
+        (Some(selectively(rule("deployments", "web"))), false, true),
+        (Some(selectively(rule("deployments", "other"))), false, false),
+        (Some(selectively(rule("statefulsets", "*"))), false, false),
+        (Some(whole("SelectivelyOrphan")), false, false),
+        (Some(whole("Orphan")), true, false),
     ] {
         let world = World::delivered();
         world.put(Some(&other()), DEPLOYMENT, &ours);
@@ -518,8 +524,8 @@ fn p5_an_agent_lets_go_what_a_bundle_of_it_lets_go() {
         if !carries {
             without["spec"]["workload"]["manifests"] = json!([]);
         }
-        if let Some(policy) = policy {
-            without["spec"]["deleteOption"] = json!({"propagationPolicy": policy});
+        if let Some(option) = option {
+            without["spec"]["deleteOption"] = option;
         }
         // By hand, so that nobody asks what it lacks.
         world.put(None, BUNDLE, &without);
@@ -1155,16 +1161,18 @@ async fn p9_an_agent_whose_watches_are_silent_heals_when_it_has_given_them_up_an
 #[tokio::test(start_paused = true)]
 async fn p9_what_fails_on_the_way_is_put_right_soon_after_that_and_no_later() {
     let seconds = Duration::from_secs;
-    // From when on requests fail and for how long, beside a change at 100 s; how long after that it is judged.
-    for (from, lasts, judged, late) in [
-        (90, Some(30), 130, false),
-        (90, Some(30), 145, true),
-        (150, Some(30), 195, false),
-        (150, Some(30), 205, true),
+    // From when on requests fail and for how long, beside a change at 100 s, and when all faults end; how long after that it is judged.
+    for (from, lasts, eased, judged, late) in [
+        (90, Some(30), None, 130, false),
+        (90, Some(30), None, 145, true),
+        (150, Some(30), None, 195, false),
+        (150, Some(30), None, 205, true),
         // What was over before, and what comes too late.
-        (50, Some(30), 65, true),
-        (165, Some(30), 70, true),
-        (90, None, 500, false),
+        (50, Some(30), None, 65, true),
+        (165, Some(30), None, 70, true),
+        (90, None, None, 500, false),
+        (90, None, Some(120), 130, false),
+        (90, None, Some(120), 145, true),
     ] {
         let world = World::delivered();
         world.note(&Note::Cut(C1.into()));
@@ -1173,6 +1181,9 @@ async fn p9_what_fails_on_the_way_is_put_right_soon_after_that_and_no_later() {
         for second in 0..100 + judged {
             if from == second {
                 world.note(&Note::Hindered(C1.into(), lasts.map(seconds)));
+            }
+            if eased == Some(second) {
+                world.note(&Note::Eased);
             }
             if second == 100 {
                 world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
