@@ -64,7 +64,7 @@ pub struct Ahead {
 pub struct Seen {
     /// Agents that are ahead.
     pub ahead: Vec<Ahead>,
-    /// The highest epoch that is stored or was reported, as far as it can be believed; 0 if none is.
+    /// The highest epoch that is stored, the Lease's among them, or was reported, as far as it can be believed; 0 if none is.
     pub epoch: i64,
     /// Agents that have renewed their Lease since the hub was restored …
     pub reported: usize,

@@ -15,8 +15,8 @@ use std::{
 use tokio::time::Instant;
 use tower::service_fn;
 
-/// A watch lasts so long, as kube's watcher asks for it.
-const LASTS: Duration = Duration::from_secs(290);
+/// A watch lasts so many seconds, as who makes it asks for it; kube's watcher does by itself, too.
+pub(crate) const LASTS: u32 = 290;
 
 /// The same client; of each of its watches that is given up as nothing comes, `silent` is told.
 pub(crate) fn noticing(client: Client, silent: impl Fn() + Clone + Send + Sync + Unpin + 'static) -> Client {
@@ -81,7 +81,10 @@ impl<F: Fn() + Unpin> HttpBody for Heard<F> {
 
 impl<F: Fn()> Drop for Heard<F> {
     fn drop(&mut self) {
-        if self.last.is_some_and(|last| last.elapsed() >= LASTS) {
+        if self
+            .last
+            .is_some_and(|last| last.elapsed() >= Duration::from_secs(LASTS.into()))
+        {
             (self.silent)();
         }
     }

@@ -26,14 +26,14 @@ pub(super) async fn expire(client: Client, cache: &Cache, clock: SharedClock) {
     loop {
         let bundles = cache.expiring();
         deleted.retain(|key, version| {
-            let held = bundles.iter().find(|bundle| key_of(bundle) == *key);
+            let held = bundles.iter().find(|bundle| bundle.key() == *key);
             held.is_some_and(|bundle| bundle.resource_version == *version)
         });
         let now = clock.now();
         let due = due(&bundles, &mut seen, now);
         let mut pause = LONGEST;
         for (bundle, when) in due {
-            if deleted.contains_key(&key_of(bundle)) {
+            if deleted.contains_key(&bundle.key()) {
                 continue;
             }
             if when > now {
@@ -48,7 +48,7 @@ pub(super) async fn expire(client: Client, cache: &Cache, clock: SharedClock) {
                         bundle = bundle.name,
                         "deleted: it is complete, and its ttlSecondsAfterFinished is over"
                     );
-                    deleted.insert(key_of(bundle), bundle.resource_version.clone());
+                    deleted.insert(bundle.key(), bundle.resource_version.clone());
                 }
                 Err(error) => {
                     tracing::warn!(namespace = bundle.namespace, bundle = bundle.name, %error, "not deleted yet");
@@ -72,7 +72,7 @@ fn due<'a>(bundles: &'a [Arc<Observed>], seen: &mut Seen, now: Timestamp) -> Vec
         let Some(since) = expiry::complete_since(bundle) else {
             continue;
         };
-        let key = key_of(bundle);
+        let key = bundle.key();
         let known = seen
             .remove(&key)
             .filter(|(uid, at, _)| *uid == bundle.uid && *at == since);
@@ -83,10 +83,6 @@ fn due<'a>(bundles: &'a [Arc<Observed>], seen: &mut Seen, now: Timestamp) -> Vec
     }
     *seen = kept;
     due
-}
-
-fn key_of(bundle: &Observed) -> Key {
-    (bundle.namespace.clone(), bundle.name.clone())
 }
 
 /// Only this very Bundle, as it was judged: one that changed meanwhile is judged again.

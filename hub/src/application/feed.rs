@@ -9,7 +9,7 @@ use super::{
 use crate::{
     dispatch::Slim,
     relist::{key_of, trusted},
-    silence::noticing,
+    silence::{LASTS, noticing},
 };
 use futures::{
     Stream, StreamExt,
@@ -340,7 +340,11 @@ where
         gives_up();
         tracing::warn!(?kind, "a watch was silent, it is made again");
     }));
-    let events = watcher(api.clone(), watcher::Config::default().page_size(PAGE)).default_backoff();
+    let events = watcher(
+        api.clone(),
+        watcher::Config::default().page_size(PAGE).timeout(LASTS),
+    )
+    .default_backoff();
     // What the list is compared with is looked at once: a Bundle that is made meanwhile is in neither.
     let held = Arc::new(Mutex::new(BTreeSet::new()));
     let begins_with = held.clone();

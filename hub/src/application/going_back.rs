@@ -12,11 +12,14 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// Bundles that are written at once.
 const AT_ONCE: usize = 16;
-/// Pause after a write that failed.
-const RETRY: Duration = Duration::from_secs(5);
+/// A write that is not answered so soon has failed.
+const TIMES_OUT: Duration = Duration::from_secs(30);
+/// Pause after a write of a Bundle that failed, doubled each time it fails again, up to the second one.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
 
 /// Runs for ever; wakes when the cache says that such a Bundle changed. Without a confirmation nothing is written.
 pub(super) async fn go_back(client: Client, cache: &Cache, term: Term) {
@@ -25,12 +28,19 @@ pub(super) async fn go_back(client: Client, cache: &Cache, term: Term) {
     }
     // What was written, by the version that was: until the event of it arrives the cache still has it.
     let mut written: BTreeMap<Key, String> = BTreeMap::new();
+    // What failed: how often, and when it is tried again.
+    let mut failed: BTreeMap<Key, (u32, Instant)> = BTreeMap::new();
     loop {
         let ignored = cache.ignored();
-        let keys: BTreeSet<Key> = ignored.iter().map(|bundle| key_of(bundle)).collect();
+        let keys: BTreeSet<Key> = ignored.iter().map(|bundle| bundle.key()).collect();
         written.retain(|key, _| keys.contains(key));
+        failed.retain(|key, _| keys.contains(key));
+        let now = Instant::now();
         let due = ignored.iter().filter(|bundle| {
-            is_due(bundle, term) && written.get(&key_of(bundle)) != Some(&bundle.resource_version)
+            let key = bundle.key();
+            is_due(bundle, term)
+                && written.get(&key) != Some(&bundle.resource_version)
+                && failed.get(&key).is_none_or(|(_, due)| *due <= now)
         });
         let due: Vec<_> = due.cloned().collect();
         let mut writes = stream::iter(due)
@@ -39,29 +49,34 @@ pub(super) async fn go_back(client: Client, cache: &Cache, term: Term) {
                 (bundle, done)
             })
             .buffer_unordered(AT_ONCE);
-        let mut failed = false;
         while let Some((bundle, done)) = writes.next().await {
+            let (key, namespace, name) = (bundle.key(), &bundle.namespace, &bundle.name);
             match done {
-                Ok(()) => {
-                    let (namespace, name) = (&bundle.namespace, &bundle.name);
-                    tracing::info!(
-                        namespace,
-                        name,
-                        epoch = term.epoch,
-                        "its agent goes back to this bundle"
-                    );
-                    written.insert(key_of(&bundle), bundle.resource_version.clone());
+                Ok(is_raised) => {
+                    if is_raised {
+                        tracing::info!(
+                            namespace,
+                            name,
+                            epoch = term.epoch,
+                            "its agent goes back to this bundle"
+                        );
+                    }
+                    failed.remove(&key);
+                    written.insert(key, bundle.resource_version.clone());
                 }
                 Err(error) => {
-                    tracing::warn!(namespace = bundle.namespace, bundle = bundle.name, %error, "its agent does not go back yet");
-                    failed = true;
+                    let (times, due) = failed.entry(key).or_insert((0, now));
+                    let pause = PAUSES.0.saturating_mul(1 << (*times).min(16)).min(PAUSES.1);
+                    (*times, *due) = (*times + 1, Instant::now() + pause);
+                    tracing::warn!(namespace, name, %error, ?pause, "its agent does not go back yet");
                 }
             }
         }
+        let next = failed.values().map(|(_, due)| *due).min();
         let pause = async {
-            match failed {
-                true => tokio::time::sleep(RETRY).await,
-                false => std::future::pending().await,
+            match next {
+                Some(due) => sleep_until(due).await,
+                None => std::future::pending().await,
             }
         };
         tokio::select! {
@@ -79,38 +94,37 @@ fn is_due(bundle: &Observed, term: Term) -> bool {
     bundle.is_ignored() && before(bundle.spec.epoch) && before(obeyed)
 }
 
-fn key_of(bundle: &Observed) -> Key {
-    (bundle.namespace.clone(), bundle.name.clone())
-}
-
-/// Only this very Bundle, as it was seen: one that changed meanwhile is looked at again.
-async fn raise(client: &Client, bundle: &Observed, term: Term) -> Result<(), kube::Error> {
+/// Only this very Bundle, as it was seen: of one that changed meanwhile the word is on its way, and it is looked at again. Whether it
+/// was written.
+async fn raise(client: &Client, bundle: &Observed, term: Term) -> Result<bool, kube::Error> {
     let api: Api<Bundle> = Api::namespaced(client.clone(), &bundle.namespace);
     let patch =
         json!({"metadata": {"resourceVersion": bundle.resource_version}, "spec": {"epoch": term.epoch}});
-    match api
-        .patch(&bundle.name, &writes::patch(), &Patch::Merge(patch))
-        .await
-    {
-        // It is gone, or the word of the newer version is on its way.
-        Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => Ok(()),
-        answer => answer.map(drop),
+    let (params, patch) = (writes::patch(), Patch::Merge(patch));
+    match timeout(TIMES_OUT, api.patch(&bundle.name, &params, &patch)).await {
+        Ok(Err(kube::Error::Api(status))) if [404, 409].contains(&status.code) => Ok(false),
+        Ok(answer) => answer.map(|_| true),
+        Err(elapsed) => Err(kube::Error::Service(Box::new(elapsed))),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::application::testing::{api_server, bundle, bundles_in};
+    use crate::application::testing::{api_server, bundle, bundles_in, refusal};
     use kube::{
         ResourceExt,
         api::{DeleteParams, PostParams},
+        client::Body,
     };
     use roundhouse_api::{
         bundle::{BundleSpec, BundleStatus, OLD_EPOCH, OLD_GENERATION},
         condition::{self, Status, Verdict},
     };
-    use std::sync::Arc;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    };
 
     /// An agent that obeys this epoch ignores a generation of a Bundle.
     fn ignores(reason: &'static str, obeyed: Option<i64>, generation: i64) -> BundleStatus {
@@ -225,5 +239,50 @@ mod tests {
         let before = server.counter().write_requests();
         run(1_001, 1_002).await;
         assert_eq!(server.counter().write_requests(), before);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_is_tried_again_ever_more_rarely_and_what_was_overtaken_is_not() {
+        for (code, tries) in [(503, 9..=12), (409, 1..=1), (404, 1..=1)] {
+            let asked = Arc::new(AtomicU32::new(0));
+            let counts = asked.clone();
+            let service = tower::service_fn(move |_: http::Request<Body>| {
+                counts.fetch_add(1, Ordering::Relaxed);
+                async move { Ok::<_, kube::Error>(refusal(code, "no")) }
+            });
+            let cache = Cache::default();
+            let mut ignored = bundle(&("default".to_owned(), "web".to_owned()));
+            ignored.metadata.namespace = Some("cluster-c1".to_owned());
+            ignored.metadata.generation = Some(2);
+            ignored.metadata.resource_version = Some("7".to_owned());
+            ignored.status = Some(ignores(OLD_GENERATION, Some(1), 2));
+            cache.put_bundle(Observed::of(ignored).unwrap());
+            let term = Term {
+                epoch: 1_002,
+                confirmed: 1_001,
+            };
+            let client = Client::new(service, "default");
+            // A wake-up for something else tries nothing sooner.
+            let other = async {
+                for n in 0..100 {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    let mut other = bundle(&("default".to_owned(), "other".to_owned()));
+                    other.metadata.namespace = Some("cluster-c2".to_owned());
+                    other.metadata.generation = Some(2);
+                    other.metadata.resource_version = Some(n.to_string());
+                    other.status = Some(ignores(OLD_EPOCH, Some(9_000), 2));
+                    cache.put_bundle(Observed::of(other).unwrap());
+                }
+                std::future::pending::<()>().await;
+            };
+            let both = futures::future::join(go_back(client, &cache, term), other);
+            assert!(
+                tokio::time::timeout(Duration::from_secs(1_800), both)
+                    .await
+                    .is_err()
+            );
+            let asked = asked.load(Ordering::Relaxed);
+            assert!(tries.contains(&asked), "{code}: {asked}");
+        }
     }
 }

@@ -17,6 +17,7 @@
 //! | `acting` | steps that act: their jobs, and going back to an earlier revision |
 //! | `bundles` | the writes of a plan |
 //! | `unanswered` | sees to it that no write is done long after it was given up |
+//! | `going_back` | lets agents go back to what a restored hub says, when that was confirmed |
 //! | `expiring` | deletes hand-written Bundles some time after they are complete |
 //! | `removing` | garbage collection, and the deletion of an application |
 //! | `objects` | what steps want that have an object in clusters, and what the clusters show of it |

@@ -98,7 +98,9 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
             }
             // It stays as it is.
             (Some(_), _) => {}
-            (None, _) => all.surplus.extend(held.values().flatten().map(key_of)),
+            (None, _) => all
+                .surplus
+                .extend(held.values().flatten().map(|bundle| bundle.key())),
         }
     }
     let over = all.bundles().filter_map(|bundle| {
@@ -118,13 +120,9 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
             .iter()
             .filter(|(name, _)| !wanted.iter().any(|step| step.step.name == **name));
         let gone = gone.flat_map(|(_, held)| held.values().flatten());
-        all.surplus.extend(gone.map(key_of));
+        all.surplus.extend(gone.map(|bundle| bundle.key()));
     }
     all
-}
-
-fn key_of(bundle: &Arc<Observed>) -> (String, String) {
-    (bundle.namespace.clone(), bundle.name.clone())
 }
 
 /// What clusters show of Bundles that stay as they are.

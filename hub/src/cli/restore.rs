@@ -163,7 +163,7 @@ async fn confirm(file: Option<&Path>, yes: bool) -> Result<ExitCode, Failure> {
     if seen.ahead.is_empty() {
         text += "no agent has said that it obeyed something later\n";
     } else {
-        text += "agents that obeyed something later, and will go back to what this hub says:\n";
+        text += "agents that obeyed something later, and will go back to what this hub says, all at once:\n";
         let rows = seen.ahead.iter();
         let rows = rows.map(|one| vec![one.cluster.clone(), one.bundle.clone(), columns::plain(&one.why)]);
         text += &columns::draw(&["CLUSTER", "BUNDLE", "WHY"], &rows.collect::<Vec<_>>(), &[]);

@@ -105,7 +105,11 @@ fn due(bundle: &Bundle, how: Leave) -> Due {
         return Due::Delete;
     }
     let cleaned = bundle.status.as_ref().is_some_and(|status| {
-        status.phase == Some(BundlePhase::Cleaned) && status.observed_generation == meta.generation
+        status.phase == Some(BundlePhase::Cleaned)
+            && status.observed_generation == meta.generation
+            && meta
+                .generation
+                .is_some_and(|present| status.ignores(present).is_none())
     });
     match (cleaned, held) {
         (true, true) => Due::Release,

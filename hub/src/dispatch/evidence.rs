@@ -69,10 +69,7 @@ pub fn held_evidence(
 
 /// What the agent of a Bundle that is being removed says of that.
 pub(super) fn removal_report(observed: &Observed) -> (ClusterState, String) {
-    let own = observed
-        .status
-        .as_ref()
-        .filter(|status| status.observed_generation == Some(observed.generation));
+    let own = observed.present_report();
     if let Some(status) = own.filter(|status| status.phase == Some(BundlePhase::Failed)) {
         return (ClusterState::Failed, failure(status));
     }
@@ -294,6 +291,13 @@ mod tests {
                 BundlePhase::Failed,
                 &[(PROGRESSING, "OldEpoch")],
                 "Waiting: OldEpoch: why OldEpoch",
+            ),
+            // What else is said then is of what is obeyed instead.
+            (
+                2,
+                BundlePhase::Ready,
+                &[(PROGRESSING, "OldGeneration")],
+                "Waiting: OldGeneration: why OldGeneration",
             ),
             (1, BundlePhase::Ready, &[(PROGRESSING, "Ready")], silent),
             (

@@ -6,12 +6,11 @@ use roundhouse_api::{bundle::COMPLETE, condition};
 
 /// Since when the Bundle is complete, by its agent's report about the present spec; `None` while it is not.
 pub fn complete_since(bundle: &Observed) -> Option<Timestamp> {
-    let status = bundle.status.as_ref()?;
-    let complete = condition::get(&status.conditions, COMPLETE)?;
-    let own = status.observed_generation == Some(bundle.generation)
-        && complete
-            .observed_generation
-            .is_none_or(|g| g == bundle.generation);
+    let report = bundle.present_report()?;
+    let complete = condition::get(&report.conditions, COMPLETE)?;
+    let own = complete
+        .observed_generation
+        .is_none_or(|g| g == bundle.generation);
     (own && complete.status == "True").then_some(complete.last_transition_time.0)
 }
 

@@ -76,14 +76,23 @@ impl Observed {
     }
 
     /// The report, if it is about the present spec: same hash, same generation (and, being in the same object, the
-    /// same uid), and not ignored for something later. No times are compared.
+    /// same uid). No times are compared.
     pub fn own_report(&self) -> Option<&BundleStatus> {
-        let status = self.status.as_ref()?;
-        let own = self.spec.hash.is_some()
-            && status.hash == self.spec.hash
-            && status.observed_generation == Some(self.generation)
-            && status.ignores(self.generation).is_none();
+        let report = self.present_report()?;
+        let own = self.spec.hash.is_some() && report.hash == self.spec.hash;
+        own.then_some(report)
+    }
+
+    /// The report, if it is about the present generation, and that is not ignored for something later: then it tells of that.
+    pub fn present_report(&self) -> Option<&BundleStatus> {
+        let status = self.status.as_deref()?;
+        let own = status.observed_generation == Some(self.generation) && !self.is_ignored();
         own.then_some(status)
+    }
+
+    /// Namespace and name.
+    pub fn key(&self) -> (String, String) {
+        (self.namespace.clone(), self.name.clone())
     }
 
     /// Whether its agent says, of this very generation, that it ignores it for something later that it has obeyed.

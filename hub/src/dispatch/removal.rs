@@ -133,9 +133,8 @@ fn ways(kinds: &BTreeSet<String>) -> String {
 
 /// The agent says, about this very generation, that everything was removed.
 fn cleaned(bundle: &Observed) -> bool {
-    bundle.status.as_ref().is_some_and(|status| {
-        status.phase == Some(BundlePhase::Cleaned) && status.observed_generation == Some(bundle.generation)
-    })
+    let report = bundle.present_report();
+    report.is_some_and(|report| report.phase == Some(BundlePhase::Cleaned))
 }
 
 /// What the delete budget says.

@@ -125,7 +125,7 @@ mod tests {
             unlike(&valid, || all.iter()).collect::<Vec<_>>()
         };
         assert_eq!(told(&objects), [""; 0]);
-        let mut other = objects.clone();
+        let mut other = objects;
         other[0]["data"]["k"] = json!("2");
         // What is divided, and what is more, is no difference.
         other[1]["spec"] = json!({"replicas": 2, "paused": true, "more": 1});

@@ -58,7 +58,7 @@ fn f10_agents_that_are_killed_in_the_middle_of_a_pass_complete_it() {
 
 #[test]
 fn f10_a_ledger_whose_write_was_not_answered_is_not_put_back() {
-    good(|seed| {
+    let outcomes = good(|seed| {
         let changed = after(&mut Dice::new(seed, "f10"), 20_000, 38_000);
         let ledgers = On::all_of(Parties::Agents).to(Side::Member).that(Asks::Write);
         let unanswered = Rule::sometimes(ledgers.at("/appliedbundles"), Effect::ResetAnswer, 500);
@@ -72,6 +72,7 @@ fn f10_a_ledger_whose_write_was_not_answered_is_not_put_back() {
             .at(changed, Act::Apply(with_image(&web(), "web:2")))
             .finally("it was made once, and changed once", generations("web", 2, names))
     });
+    struck(&outcomes, &[Kind::Reset]);
 }
 
 /// Notes what was written at a member, and looks that it is no more than before.

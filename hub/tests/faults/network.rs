@@ -42,22 +42,20 @@ fn f12_a_step_waits_for_clusters_that_are_cut_off_and_goes_on_by_itself() {
         let west = of_region(&script, "west");
         let many = usize::try_from(1 + dice.below(3)).unwrap();
         let cut_off = dice.sample(&west, many);
+        let changed = after(&mut dice, 10_000, 20_000);
         script
-            .at(
-                after(&mut dice, 10_000, 20_000),
-                Act::Apply(with_image(&web(), "web:2")),
-            )
+            .at(changed, Act::Apply(with_image(&web(), "web:2")))
             .then(Act::for_a_while(Fault::Partition(cut_off.clone()), SECOND * 200))
             .at(
-                SECOND * 60,
+                changed + SECOND * 40,
                 Act::check("the east is done", step("web", "east", &[StepPhase::Succeeded])),
             )
             .at(
-                SECOND * 215,
+                changed + SECOND * 195,
                 Act::check("the west waits", step("web", "west", &[StepPhase::Running])),
             )
             .at(
-                SECOND * 215,
+                changed + SECOND * 195,
                 Act::check("what is there stays", images("web", "web:1", cut_off)),
             )
             .finally("the newest runs everywhere", images("web", "web:2", names))
@@ -182,8 +180,9 @@ fn waits_for_what_was_sent() -> Look {
 
 #[test]
 fn f14_an_application_that_is_deleted_waits_for_bundles_that_may_yet_be_made() {
+    // When the west has begun.
     let deleted = |script: Script, seed| {
-        let at = after(&mut Dice::new(seed, "f14"), 1_000, 4_000);
+        let at = after(&mut Dice::new(seed, "f14"), 2_300, 4_000);
         script.at(at, Act::Delete(Target::application("web")))
     };
     good(|seed| deleted(fleet(), seed).at(SECOND * 10, Act::check("nothing keeps it", gone("web"))));

@@ -3,7 +3,7 @@
 use crate::{
     applications::runs,
     looks::{Looked, because, images},
-    runs::{SECOND, after, good},
+    runs::{SECOND, after, good, seeds},
 };
 use bytes::Bytes;
 use http::{Method, Request};
@@ -207,19 +207,22 @@ fn f26_what_is_refused_leaves_nothing_in_memory() {
         return;
     }
     let itself = std::env::current_exe().unwrap();
-    let output = Command::new(itself)
-        .args([
-            "--exact",
-            "oversize::f26_what_is_refused_leaves_nothing_in_memory",
-        ])
-        .args(["--nocapture", "--test-threads=1"])
-        .env(ALONE, "1")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    for seed in seeds() {
+        let output = Command::new(&itself)
+            .args([
+                "--exact",
+                "oversize::f26_what_is_refused_leaves_nothing_in_memory",
+            ])
+            .args(["--nocapture", "--test-threads=1"])
+            .env(ALONE, "1")
+            .env("ROUNDHOUSE_SEED", seed.to_string())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && said.contains("1 passed"),
+            "{said}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
 }

@@ -232,7 +232,7 @@ fn f09_a_hub_from_an_old_backup_writes_nothing_and_takes_no_agent_back_until_tha
             .then(Act::Apply(with_image(&web(), "web:2")))
             .at(later, Act::check("what runs is noted", images_then.noted()));
         let away = names.get(usize::try_from(seed % 8).unwrap()).cloned().into_iter();
-        let away: Vec<String> = away.filter(|_| seed % 5 == 4).collect();
+        let away: Vec<String> = away.filter(|_| seed % 3 == 2).collect();
         let heard = names.len() - away.len();
         if !away.is_empty() {
             // It is heard of again when everybody else has gone back.
@@ -251,6 +251,10 @@ fn f09_a_hub_from_an_old_backup_writes_nothing_and_takes_no_agent_back_until_tha
                 script = script.then(Act::for_a_while(Fault::Killed(name.clone()), SECOND * 3));
             }
         }
+        if seed % 6 == 4 {
+            // Once more: what was done first was not finished.
+            script = script.at(later + SECOND * 10, Act::Restore(HUB.to_owned()));
+        }
         let asks = seed % 2 == 1;
         if asks {
             script = script
@@ -267,10 +271,6 @@ fn f09_a_hub_from_an_old_backup_writes_nothing_and_takes_no_agent_back_until_tha
             .finally("no agent is ahead", obeyed())
     });
     struck(&outcomes, &[Kind::HubRestored]);
-    for outcome in &outcomes {
-        let judged = [Promise::P3, Promise::P4].map(|promise| outcome.judged.contains(&promise));
-        assert_eq!(judged, [true, true], "{outcome}");
-    }
     let ahead: Vec<usize> = all.lock().iter().map(Images::ahead).collect();
     let is_some = ahead.iter().any(|some| (1..8).contains(some));
     assert!(is_some || is_one(), "none in the middle of it: {ahead:?}");

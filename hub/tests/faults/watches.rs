@@ -29,7 +29,7 @@ fn with_config(application: &serde_json::Value, image: &str) -> serde_json::Valu
 const HEALS: Duration = Duration::from_secs(45);
 /// One that hears its Lease finds a dead watch of Bundles by the bookmarks that stay away for two and a half minutes.
 const HEALS_ALONE: Duration = Duration::from_secs(180);
-/// A connection on which nothing comes is given up after 330 s; what is late then follows at once.
+/// A watch on which nothing comes is given up after 295 s; what is late then follows at once.
 const HUB_HEALS: Duration = Duration::from_secs(360);
 
 fn fleet() -> Script {

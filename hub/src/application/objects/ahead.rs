@@ -1,6 +1,6 @@
 //! What a finished run makes of the objects of steps, as far as that is known before.
 
-use super::{Objects, choose, follow::wanted, key_of, take::targets};
+use super::{Objects, choose, follow::wanted, take::targets};
 use crate::{
     application::view::Known,
     dispatch::{Observed, Plan},
@@ -45,7 +45,7 @@ pub(in crate::application) fn ahead(known: &Known<'_>) -> (Vec<ForeseenObject>, 
         .map(|ahead| foresee(known, ahead, &steps, &all.observed))
         .collect();
     let taken = foreseen.iter().flat_map(|object| &object.taken);
-    let taken: BTreeSet<(String, String)> = taken.map(key_of).collect();
+    let taken: BTreeSet<(String, String)> = taken.map(|bundle| bundle.key()).collect();
     let applies = |step: &str| {
         let applies = |ahead: &ObjectAhead<'_>| {
             ahead.object.step.name == step && ahead.object.object.verb == ClusterVerb::Apply
@@ -53,7 +53,9 @@ pub(in crate::application) fn ahead(known: &Known<'_>) -> (Vec<ForeseenObject>, 
         steps.iter().any(applies)
     };
     let left = all.observed.iter().filter(|(step, _)| !applies(step));
-    let left = left.flat_map(|(_, held)| held.values().flatten()).map(key_of);
+    let left = left
+        .flat_map(|(_, held)| held.values().flatten())
+        .map(|bundle| bundle.key());
     let elsewhere = foreseen
         .iter()
         .flat_map(|object| object.plan.surplus.iter().cloned());

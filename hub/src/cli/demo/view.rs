@@ -194,7 +194,9 @@ impl<'a> Reports<'a> {
                 continue;
             };
             let own = bundle.status.as_ref().filter(|status| {
-                status.hash == bundle.spec.hash && status.observed_generation == bundle.metadata.generation
+                let present = bundle.metadata.generation;
+                let ignored = present.is_some_and(|present| status.ignores(present).is_some());
+                status.hash == bundle.spec.hash && status.observed_generation == present && !ignored
             });
             let state = match own.and_then(|status| status.phase) {
                 _ if objects.unreachable.contains(&cluster) => State::Unreachable,

@@ -140,8 +140,8 @@ impl Shelves {
                 None
             }
             DiskFault::FlippedBit => {
-                inner.seen.note(Kind::BitFlipped);
                 let bit = inner.flip()?;
+                inner.seen.note(Kind::BitFlipped);
                 Some(format!("a bit of {} flips at offset {}", bit.file, bit.offset))
             }
         }

@@ -302,8 +302,12 @@ impl Model {
             Note::Restored(server) if **server == *HUB => {
                 self.unconfirmed = true;
                 for held in self.bundles.values_mut() {
-                    held.before = held.contents.clone();
+                    held.before.extend(held.contents.clone());
                     held.before_until = i64::MAX;
+                    // What was said of what comes again under these numbers was said of something else.
+                    held.contents
+                        .values_mut()
+                        .for_each(|content| content.reports.clear());
                 }
             }
             Note::Quiet
@@ -495,7 +499,11 @@ impl Model {
         }
         if let Some(status) = &bundle.status {
             let about = status.observed_generation.and_then(|g| held.contents.get_mut(&g));
-            if let Some(content) = about.filter(|content| content.spec.hash == status.hash)
+            // What an agent says that ignores it is of what it obeys.
+            let is_own = status
+                .observed_generation
+                .is_some_and(|of| status.ignores(of).is_none());
+            if let Some(content) = about.filter(|content| is_own && content.spec.hash == status.hash)
                 && content.reports.last() != Some(status)
             {
                 content.reports.push(status.clone());

@@ -1,6 +1,6 @@
 //! The loop of a run: acts when they are due, deaths when they come, and the end.
 
-use super::{Act, Outcome, Script, Until, look, perform::Later, stage::Stage};
+use super::{Act, Cue, Outcome, Script, Until, look, perform::Later, stage::Stage};
 use crate::simulate::{
     HUB,
     monitor::{Broken, Note},
@@ -19,7 +19,7 @@ const FOLLOWS: Duration = Duration::from_secs(5);
 /// How long the clusters may take to be available at the start.
 const JOINS: Duration = Duration::from_secs(120);
 /// So long what is expected at the end may take to be so where nothing went wrong, and where something did: a watch that is dead
-/// in silence is given up after 330 s, every agent looks at everything every five minutes, and what may still arrive is waited
+/// in silence is given up after 295 s, every agent looks at everything every five minutes, and what may still arrive is waited
 /// for.
 const AGREES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(20 * 60));
 /// Between two looks at it.
@@ -81,6 +81,23 @@ pub(super) async fn drive(stage: Stage, script: &Script) -> Outcome {
         agreed: None,
     };
     driver.whole().await
+}
+
+/// In the order of their times; of the same time, and around what is waited for, in the order of the script.
+fn in_order(cues: &[Cue]) -> Vec<&Cue> {
+    let mut ordered: Vec<&Cue> = Vec::new();
+    let waits = |cue: &Cue| matches!(cue.act, Act::Await { .. } | Act::Settle { .. });
+    for part in cues.split_inclusive(waits) {
+        let (last, others) = match part.split_last() {
+            Some((last, others)) if waits(last) => (Some(last), others),
+            _ => (None, part),
+        };
+        let mut others: Vec<&Cue> = others.iter().collect();
+        others.sort_by_key(|cue| cue.at);
+        ordered.extend(others);
+        ordered.extend(last);
+    }
+    ordered
 }
 
 impl Driver<'_> {
@@ -160,7 +177,7 @@ impl Driver<'_> {
 
     async fn cues(&mut self) {
         let mut base = Instant::now();
-        for cue in &self.script.cues {
+        for cue in in_order(&self.script.cues) {
             if self.is_over(base + cue.at) {
                 return;
             }

@@ -126,10 +126,13 @@ fn bundle(bundle: &Bundle) -> Option<String> {
     let status = bundle.status.clone().unwrap_or_default();
     let counts = status.counts.unwrap_or_default();
     let done = counts.applied == counts.total && counts.failed == 0;
+    let generation = bundle.metadata.generation.unwrap_or_default();
+    if let Some(ignored) = status.ignores(generation) {
+        return Some(format!("{name} is ignored: {}", ignored.message));
+    }
     if status.observed_generation == bundle.metadata.generation && done {
         return None;
     }
-    let generation = bundle.metadata.generation.unwrap_or_default();
     let reported = match status.observed_generation {
         None => "is not reported yet".to_owned(),
         Some(reported) => format!(
