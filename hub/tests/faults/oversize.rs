@@ -21,8 +21,8 @@ use tower::ServiceExt;
 /// Set in the process that this test starts for itself.
 const ALONE: &str = "ROUNDHOUSE_FAULTS_ALONE";
 /// How often everything is sent again.
-const ROUNDS: usize = 8;
-/// Growth of the process that is none, in KiB: two of the large bodies, of which some thirty are sent.
+const ROUNDS: usize = 4;
+/// Growth of the process that is none, in KiB: two of the large bodies, of which sixteen are sent.
 const FLAT: u64 = 8 << 10;
 const LARGE: usize = 4 << 20;
 
@@ -162,7 +162,7 @@ fn resident() -> Option<u64> {
 fn again_and_again() -> Look {
     Look::new(|fleet| {
         Box::pin(async move {
-            for _ in 0..ROUNDS / 4 {
+            for _ in 0..ROUNDS / 2 {
                 refused(fleet).await?;
             }
             let before = resident();
