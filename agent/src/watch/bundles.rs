@@ -116,7 +116,11 @@ impl Bundles {
                 );
                 return;
             }
-            _ => Arc::new(held),
+            _ => {
+                let mut held = held;
+                held.listed = self.listing.is_some();
+                Arc::new(held)
+            }
         };
         self.known.insert(held.name.clone(), Arc::clone(&held));
         change

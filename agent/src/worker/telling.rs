@@ -8,11 +8,12 @@ use roundhouse_api::bundle::BundleStatus;
 use tokio::time::Instant;
 
 impl Worker {
-    /// The status on the hub, unless it is older than our last report.
+    /// The status on the hub, unless it is older than our last report: an event of before it comes late. That a list has an older
+    /// one is no such event: the hub was restored, and has to be told again.
     pub(super) fn note_status(&mut self, held: &Held) {
         let version = held.resource_version.parse::<u64>().ok();
         let older = matches!((version, self.report_version), (Some(seen), Some(ours)) if seen < ours);
-        if !older {
+        if !older || held.listed {
             self.reported.clone_from(&held.status);
         }
     }

@@ -78,7 +78,7 @@ async fn restore(from: &Path, to: &Path) -> Result<ExitCode, Failure> {
         }
         make_private_directory(&unfinished)?;
         copy_keys(from, &unfinished)?;
-        backup.restore(&unfinished.join(STORE))?;
+        backup.restore(&unfinished.join(STORE), SystemClock.now().as_second())?;
         put_mark(&unfinished, &about).await?;
         if to.exists() {
             std::fs::remove_dir(to)?;

@@ -12,9 +12,13 @@ use super::{
 /// How often a store that is written meanwhile is read, until one reading holds together.
 const TRIES: usize = 5;
 
-/// How far a restored store's revisions are ahead of the backup's: further than what may have been given out since it was
-/// taken (16 days of 50,000 writes a second), so that no revision is given out twice.
+/// How far a restored store's revisions are ahead of the backup's at least: further than what may have been given out since it
+/// was taken (16 days of 50,000 writes a second), so that no revision is given out twice.
 const AHEAD: u64 = 1 << 36;
+/// So many revisions at most are given out in a second: a restored store begins above as many for every second since 1970, so
+/// that of two that are made from the same backup the second one begins above whatever the first one has given out. As many fit
+/// into what every JSON reader can count until the year 6300.
+const A_SECOND: u64 = 1 << 16;
 
 /// Every object of a store as of one revision.
 pub struct Backup {
@@ -106,22 +110,24 @@ impl Backup {
         )
     }
 
-    /// Makes a store from it in a directory without one. Its revisions go on far ahead of the backup's, so that clients which
-    /// saw later ones list anew, and no revision is given out twice.
+    /// Makes a store from it in a directory without one. Its revisions go on far ahead of the backup's, and of those of a store
+    /// that was made from it before, so that clients which saw later ones list anew, and no revision is given out twice. `now`:
+    /// seconds since 1970.
     ///
     /// # Errors
     /// If the disk refuses, or another process has the directory.
-    pub fn restore(&self, path: &Path) -> Result<(), JournalError> {
-        self.restore_on(Arc::new(Folder::open(path)?))
+    pub fn restore(&self, path: &Path, now: i64) -> Result<(), JournalError> {
+        self.restore_on(Arc::new(Folder::open(path)?), now)
     }
 
     /// The same on a disk without a store.
     ///
     /// # Errors
     /// If the disk refuses.
-    pub fn restore_on(&self, disk: Arc<dyn Disk>) -> Result<(), JournalError> {
+    pub fn restore_on(&self, disk: Arc<dyn Disk>, now: i64) -> Result<(), JournalError> {
+        let by_time = u64::try_from(now).unwrap_or(0).saturating_mul(A_SECOND);
         let place = Place {
-            revision: self.revision.saturating_add(AHEAD),
+            revision: self.revision.saturating_add(AHEAD).max(by_time),
             sequence: 1,
             number: 0,
             store: self.store,
@@ -182,7 +188,8 @@ mod tests {
         let read = Backup::read(&at("backup"), "objects").unwrap();
         assert_eq!((read.objects(), read.revision()), (200, revision));
         assert_eq!(read.identity(), store.identity());
-        read.restore(&at("two")).unwrap();
+        let now = 1_800_000_000;
+        read.restore(&at("two"), now).unwrap();
         let restored = DurableStore::open(&at("two"), DurableOptions::default()).unwrap();
         assert_eq!(list(&restored), then);
         assert_eq!(restored.identity(), store.identity());
@@ -191,7 +198,23 @@ mod tests {
         assert!(resumed.is_err(), "who saw later revisions lists anew");
         fill(&restored, 500, 501);
         restored.settle(restored.revision()).await.unwrap();
+        let given_out = restored.revision();
         drop(restored);
+        // Of the same backup a second later: above all that was given out. And by a clock that stands still, or is wrong.
+        for (name, now, least) in [
+            ("three", now + 1, given_out),
+            ("four", 0, store.revision()),
+            ("five", -1, store.revision()),
+        ] {
+            read.restore(&at(name), now).unwrap();
+            let other = DurableStore::open(&at(name), DurableOptions::default()).unwrap();
+            assert!(
+                other.revision() > least,
+                "{name}: {} after {least}",
+                other.revision()
+            );
+            assert!(other.revision() < 1 << 53, "{name}: {}", other.revision());
+        }
         let again = DurableStore::open(&at("two"), DurableOptions::default()).unwrap();
         assert_eq!(list(&again).len(), 201);
     }

@@ -2,6 +2,7 @@
 
 use super::{Dice, Kind, Seen, stepped::Stepped};
 use crate::simulate::{HUB, Stores};
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use roundhouse_apiserver::{
     Backup, Disk, DurableOptions, DurableStore, FaultyDisk, JournalError, MemoryStore, Store, StoreLimits,
@@ -186,11 +187,11 @@ impl Shelves {
     ///
     /// # Errors
     /// The disk refuses.
-    pub fn restore_hub(&self, backup: &Backup) -> Result<(), JournalError> {
+    pub fn restore_hub(&self, backup: &Backup, now: Timestamp) -> Result<(), JournalError> {
         let mut inner = self.0.lock();
         inner.seen.note(Kind::HubRestored);
         let disk = FaultyDisk::default();
-        backup.restore_on(Arc::new(disk.clone()))?;
+        backup.restore_on(Arc::new(disk.clone()), now.as_second())?;
         (inner.disk, inner.flipped, inner.hub) = (disk, None, None);
         Ok(())
     }

@@ -340,7 +340,7 @@ impl Stage {
         // It may have been started meanwhile.
         self.end_hub().await;
         self.monitor.note(&Note::Restored(HUB.into()));
-        let restored = self.shelves.restore_hub(&backup);
+        let restored = self.shelves.restore_hub(&backup, self.skews.now(HUB));
         let opened = restored.and_then(|()| self.shelves.open_hub());
         self.hub_backup = Some((backup, taken_at));
         if let Err(error) = opened {
