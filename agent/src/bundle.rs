@@ -32,8 +32,8 @@ pub(crate) struct Held {
     pub(crate) status: Option<BundleStatus>,
     /// Fingerprint of its metadata.
     pub(crate) metadata: u64,
-    /// By a list, which is of the latest state: what is older there than what is known was put back.
-    pub(crate) listed: bool,
+    /// A list, which is of the latest state, has it older than it was known to be: the hub was restored.
+    pub(crate) put_back: bool,
     spec: Box<[u8]>,
     /// Fingerprint of `spec`.
     fingerprint: u64,
@@ -63,7 +63,7 @@ impl Held {
         let spec_bytes = serde_json::to_vec(&spec).unwrap_or_default();
         Held {
             name: metadata.name.unwrap_or_default(),
-            listed: false,
+            put_back: false,
             uid: metadata.uid.unwrap_or_default(),
             generation: metadata.generation.unwrap_or(0),
             resource_version: metadata.resource_version.unwrap_or_default(),

@@ -116,9 +116,11 @@ impl Bundles {
                 );
                 return;
             }
-            _ => {
+            known => {
                 let mut held = held;
-                held.listed = self.listing.is_some();
+                let version = |held: &Held| held.resource_version.parse::<u64>().ok();
+                let is_older = known.is_some_and(|known| version(&held) < version(known));
+                held.put_back = self.listing.is_some() && is_older;
                 Arc::new(held)
             }
         };

@@ -100,6 +100,8 @@ pub(crate) struct Worker {
     reported: Option<BundleStatus>,
     /// Resource version after our last report: older events about the Bundle show an older status.
     report_version: Option<u64>,
+    /// The version of the Bundle that was put back last, as far as the hub was told again.
+    put_back: Option<String>,
     failures: u32,
     /// What the failures were about: a different trouble starts with short delays again.
     trouble: u64,
@@ -149,6 +151,7 @@ impl Worker {
             cleaned: false,
             reported: None,
             report_version: None,
+            put_back: None,
             failures: 0,
             trouble: 0,
             resync_due,

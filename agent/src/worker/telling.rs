@@ -8,12 +8,16 @@ use roundhouse_api::bundle::BundleStatus;
 use tokio::time::Instant;
 
 impl Worker {
-    /// The status on the hub, unless it is older than our last report: an event of before it comes late. That a list has an older
-    /// one is no such event: the hub was restored, and has to be told again.
+    /// The status on the hub, unless it is older than our last report: an event of before it comes late. One that was put back is
+    /// no such event: the hub has to be told again, once.
     pub(super) fn note_status(&mut self, held: &Held) {
         let version = held.resource_version.parse::<u64>().ok();
         let older = matches!((version, self.report_version), (Some(seen), Some(ours)) if seen < ours);
-        if !older || held.listed {
+        let is_put_back = held.put_back && self.put_back.as_ref() != Some(&held.resource_version);
+        if is_put_back {
+            self.put_back = Some(held.resource_version.clone());
+        }
+        if !older || is_put_back {
             self.reported.clone_from(&held.status);
         }
     }
