@@ -337,11 +337,8 @@ impl Worker {
         let mut keys: BTreeSet<ObjectKey> = news.touched.keys().cloned().collect();
         let due = self.observations.iter().filter(|(ordinal, observation)| {
             let no_kind = observation.outcome.reason() == "NoKind";
-            let is_due = observation.outcome.wants_retry()
-                || observation.is_postponed()
-                || self.unsure.contains(ordinal);
             (news.kinds && no_kind)
-                || (turn.retry && is_due)
+                || (turn.retry && self.wants_retry(**ordinal, observation))
                 || (turn.fight && observation.differences.history.is_fought())
         });
         keys.extend(due.filter_map(|(_, observation)| observation.target.clone()));

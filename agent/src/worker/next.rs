@@ -1,6 +1,7 @@
 //! What is looked at next, and when: by the watches, or by the clock.
 
 use super::{Next, Worker};
+use crate::apply::Observation;
 use crate::apply::outcome::Outcome;
 use crate::drift::fight;
 use crate::kinds::Kind;
@@ -66,11 +67,8 @@ impl Worker {
 
     /// How soon to look again: failures and removals are waited out with back-off, readiness comes by the watches.
     pub(super) fn next(&mut self) -> Next {
-        let retry = self
-            .observations
-            .values()
-            .any(|observation| observation.outcome.wants_retry() || observation.is_postponed());
-        let retry = retry || !self.unsure.is_empty();
+        let mut known = self.observations.iter();
+        let retry = known.any(|(ordinal, observation)| self.wants_retry(*ordinal, observation));
         let trouble = self.trouble_now();
         if trouble != self.trouble {
             self.trouble = trouble;
@@ -83,6 +81,11 @@ impl Worker {
         } else {
             Next::Resync
         }
+    }
+
+    /// Whether an object is looked at again soon, without any event.
+    pub(super) fn wants_retry(&self, ordinal: u32, observation: &Observation) -> bool {
+        observation.outcome.wants_retry() || observation.is_postponed() || self.unsure.contains(&ordinal)
     }
 
     /// A fingerprint of what fails and why; it only says whether the trouble is still the same.

@@ -46,6 +46,11 @@ pub struct BundleStatus {
 }
 
 impl BundleStatus {
+    /// Whether it is about this generation of the bundle: observed, and not ignored for something later.
+    pub fn is_about(&self, generation: i64) -> bool {
+        self.observed_generation == Some(generation) && self.ignores(generation).is_none()
+    }
+
     /// Why the agent ignores this generation of the bundle, if it has obeyed something later. What else the status says is of what
     /// it obeys.
     pub fn ignores(&self, generation: i64) -> Option<&Condition> {

@@ -105,11 +105,8 @@ fn due(bundle: &Bundle, how: Leave) -> Due {
         return Due::Delete;
     }
     let cleaned = bundle.status.as_ref().is_some_and(|status| {
-        status.phase == Some(BundlePhase::Cleaned)
-            && status.observed_generation == meta.generation
-            && meta
-                .generation
-                .is_some_and(|present| status.ignores(present).is_none())
+        let is_own = meta.generation.is_some_and(|present| status.is_about(present));
+        status.phase == Some(BundlePhase::Cleaned) && is_own
     });
     match (cleaned, held) {
         (true, true) => Due::Release,

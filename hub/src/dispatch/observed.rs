@@ -85,9 +85,8 @@ impl Observed {
 
     /// The report, if it is about the present generation, and that is not ignored for something later: then it tells of that.
     pub fn present_report(&self) -> Option<&BundleStatus> {
-        let status = self.status.as_deref()?;
-        let own = status.observed_generation == Some(self.generation) && !self.is_ignored();
-        own.then_some(status)
+        let report = self.status.as_deref();
+        report.filter(|report| report.is_about(self.generation))
     }
 
     /// Namespace and name.

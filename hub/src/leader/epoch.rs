@@ -91,11 +91,10 @@ pub async fn stored_epoch(client: &Client) -> Result<i64, kube::Error> {
 /// # Errors
 /// A list fails.
 pub(crate) async fn obeyed_epoch(client: &Client) -> Result<i64, kube::Error> {
-    let mut claims = stored(client).await?;
-    each::<Bundle>(client, |bundle| {
-        claims.hear(epoch_at(&bundle, "/status/epoch"), || title::<Bundle>(&bundle));
-    })
-    .await?;
+    let reports = |claims: &mut Claims, bundle: &DynamicObject| {
+        claims.hear(epoch_at(bundle, "/status/epoch"), || title::<Bundle>(bundle));
+    };
+    let mut claims = read(client, reports).await?;
     // A term that has written nothing yet is there alone.
     let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
     let last = leases
@@ -108,9 +107,15 @@ pub(crate) async fn obeyed_epoch(client: &Client) -> Result<i64, kube::Error> {
 
 /// Reads what is stored, page by page. A kind that the API server does not know has no objects.
 pub(super) async fn stored(client: &Client) -> Result<Claims, kube::Error> {
+    read(client, |_, _| ()).await
+}
+
+/// The same, with what else each Bundle is to add.
+async fn read(client: &Client, more: impl Fn(&mut Claims, &DynamicObject)) -> Result<Claims, kube::Error> {
     let mut claims = Claims::default();
     each::<Bundle>(client, |bundle| {
         claims.trust(epoch_at(&bundle, "/spec/epoch"));
+        more(&mut claims, &bundle);
     })
     .await?;
     each::<Decision>(client, |decision| {

@@ -53,18 +53,29 @@ fn is_same(object: &Value, manifest: &Value) -> bool {
     there && named.iter().all(|at| manifest.pointer(at) == object.pointer(at))
 }
 
+/// Whether a manifest is the one of a workload.
+pub(super) fn is_of(manifest: &Value, workload: &WorkloadRef) -> bool {
+    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
+    text("/kind") == Some(&workload.kind)
+        && text("/metadata/name") == Some(&workload.name)
+        && text("/metadata/namespace").is_none_or(|namespace| namespace == workload.namespace)
+}
+
+/// Whether a workload of this kind says in `spec.replicas` how many it wants.
+pub(super) fn is_divided(workload: &WorkloadRef) -> bool {
+    ["Deployment", "StatefulSet"].contains(&workload.kind.as_str())
+}
+
+/// How many it wants; `None` if that is no number.
+pub(super) fn replicas(manifest: &Value) -> Option<u64> {
+    // Without the field it is one.
+    manifest.pointer("/spec/replicas").map_or(Some(1), Value::as_u64)
+}
+
 /// How many replicas the application asks for of a workload, if that is one of these objects.
 pub(super) fn replicas_of(application: &ValidApplication, workload: &WorkloadRef) -> Option<u64> {
-    let counted = ["Deployment", "StatefulSet"].contains(&workload.kind.as_str());
-    let text = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_str).map(str::to_owned);
-    let mut own = raw_objects(application).filter(|object| {
-        text(object, "/kind").as_deref() == Some(&workload.kind)
-            && text(object, "/metadata/name").as_deref() == Some(&workload.name)
-            && text(object, "/metadata/namespace").is_none_or(|namespace| namespace == workload.namespace)
-    });
-    let object = own.next().filter(|_| counted)?;
-    // Without the field it is one.
-    object.pointer("/spec/replicas").map_or(Some(1), Value::as_u64)
+    let mut own = raw_objects(application).filter(|object| is_of(object, workload));
+    own.next().filter(|_| is_divided(workload)).and_then(replicas)
 }
 
 /// The first place in `wanted` that `live` has otherwise.

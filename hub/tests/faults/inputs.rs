@@ -2,7 +2,7 @@
 
 use crate::{
     applications::{application as status_of, bundles, confirm, deletes_are_held, runs, step_is},
-    runs::{SECOND, after, delivered_within, good, one},
+    runs::{SECOND, after, delivered_within, good, of_region, one},
 };
 use roundhouse_api::{
     application::{ACCEPTED, ApplicationPhase, ApplicationStatus, CLUSTERS_SEEN, PLACED, StepPhase},
@@ -29,12 +29,8 @@ fn web() -> Value {
 
 /// So many of each region.
 fn some_of_each(dice: &mut Dice, script: &Script, each: usize) -> Vec<String> {
-    let of = |region: &str| {
-        let names = script.names().into_iter();
-        names.filter(|name| name.starts_with(region)).collect::<Vec<_>>()
-    };
-    let mut some = dice.sample(&of("east"), each);
-    some.extend(dice.sample(&of("west"), each));
+    let mut some = dice.sample(&of_region(script, "east"), each);
+    some.extend(dice.sample(&of_region(script, "west"), each));
     some
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     applications::{application as is_application, bundles, gone, runs, step, step_is},
     looks::{because, deployment, generations, image, images},
-    runs::{SECOND, after, good, is_one, one, struck},
+    runs::{SECOND, after, good, is_one, of_region, one, struck},
 };
 use kube::Api;
 use parking_lot::Mutex;
@@ -25,12 +25,6 @@ fn web() -> Value {
 
 fn fleet() -> Script {
     Script::of_regions(3, &["east", "west"]).with(web())
-}
-
-/// The clusters of a region.
-fn of_region(script: &Script, region: &str) -> Vec<String> {
-    let names = script.names().into_iter();
-    names.filter(|name| name.starts_with(region)).collect()
 }
 
 #[test]

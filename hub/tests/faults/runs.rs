@@ -48,6 +48,12 @@ pub(crate) fn after(dice: &mut Dice, from: u64, to: u64) -> Duration {
     dice.between(&(Duration::from_millis(from)..=Duration::from_millis(to)))
 }
 
+/// The clusters of a region.
+pub(crate) fn of_region(script: &Script, region: &str) -> Vec<String> {
+    let names = script.names().into_iter();
+    names.filter(|name| name.starts_with(region)).collect()
+}
+
 /// Runs a script from every seed, and checks that all is as promised and as the script expects.
 pub(crate) fn good(script: impl Fn(u64) -> Script) -> Vec<Outcome> {
     seeds()

@@ -195,8 +195,7 @@ impl<'a> Reports<'a> {
             };
             let own = bundle.status.as_ref().filter(|status| {
                 let present = bundle.metadata.generation;
-                let ignored = present.is_some_and(|present| status.ignores(present).is_some());
-                status.hash == bundle.spec.hash && status.observed_generation == present && !ignored
+                status.hash == bundle.spec.hash && present.is_some_and(|present| status.is_about(present))
             });
             let state = match own.and_then(|status| status.phase) {
                 _ if objects.unreachable.contains(&cluster) => State::Unreachable,

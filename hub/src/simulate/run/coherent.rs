@@ -171,15 +171,11 @@ fn placed(
         let own = bundles.iter().filter(|b| cluster_of(b).as_ref() == Some(cluster));
         let manifests: Vec<&Value> = own.flat_map(|b| &b.spec.workload.manifests).collect();
         // What is not divided has no number that was decided.
-        for workload in workloads
-            .iter()
-            .filter(|w| ["Deployment", "StatefulSet"].contains(&w.kind.as_str()))
-        {
+        for workload in workloads.iter().filter(|workload| raw::is_divided(workload)) {
             let decided = replicas.get(&(cluster.as_str(), *workload)).copied().unwrap_or(0);
-            let manifest = manifests.iter().find(|manifest| is_of(manifest, workload));
+            let manifest = manifests.iter().find(|manifest| raw::is_of(manifest, workload));
             let is = match manifest {
-                // Without the field it is one.
-                Some(manifest) => manifest.pointer("/spec/replicas").map_or(Some(1), Value::as_u64),
+                Some(manifest) => raw::replicas(manifest),
                 None => Some(0),
             };
             if is != Some(decided) {
@@ -192,13 +188,6 @@ fn placed(
         }
     }
     differ
-}
-
-fn is_of(manifest: &Value, workload: &WorkloadRef) -> bool {
-    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
-    text("/kind") == Some(&workload.kind)
-        && text("/metadata/name") == Some(&workload.name)
-        && text("/metadata/namespace").is_none_or(|namespace| namespace == workload.namespace)
 }
 
 /// What an application says as it is to be applied is in its Bundles.
