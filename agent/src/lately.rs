@@ -38,6 +38,11 @@ impl<K: Ord, V> Lately<K, V> {
         before
     }
 
+    /// What happened, lately or not.
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.all.get_mut(key).map(|(_, value)| value)
+    }
+
     pub(crate) fn remove(&mut self, key: &K) {
         self.all.remove(key);
     }

@@ -19,8 +19,26 @@ pub(crate) struct Deletions(Mutex<Lately<ObjectKey, Named>>);
 enum Named {
     /// This `resourceVersion`.
     Version(Option<String>),
-    /// This uid: an earlier agent has asked; by what version is not known.
-    Uid(String),
+    /// Any version of this uid: an earlier agent has asked; by what version is not known.
+    Uid {
+        uid: String,
+        /// The version that this agent asked to be replaced, without an answer: once it is, nothing of an earlier agent finds the
+        /// object.
+        outdating: Option<String>,
+    },
+}
+
+impl Named {
+    /// Whether a request that names this finds the object as it is.
+    fn meets(&self, live: &Value) -> bool {
+        match self {
+            Named::Version(version) => version.as_deref() == object::resource_version(live),
+            Named::Uid { uid, outdating } => {
+                let outdated = outdating.is_some() && outdating.as_deref() == fenced(live);
+                object::uid(live) == Some(uid) && !outdated
+            }
+        }
+    }
 }
 
 impl Deletions {
@@ -30,11 +48,18 @@ impl Deletions {
         let mut open = self.0.lock();
         let named = match open.get(key) {
             // That one may come, too.
-            Some(Named::Uid(uid)) if object::uid(read) == Some(uid) => Named::Uid(uid.clone()),
+            Some(earlier @ Named::Uid { .. }) if earlier.meets(read) => earlier.clone(),
             // Of one object only its present version can be met.
             _ => Named::Version(version),
         };
         open.note(key.clone(), named);
+    }
+
+    /// The object as it was read was to be given another version, and no answer came: whether it has one is seen in it.
+    pub(crate) fn outdating(&self, key: &ObjectKey, read: &Value) {
+        if let Some(Named::Uid { outdating, .. }) = self.0.lock().get_mut(key) {
+            *outdating = object::resource_version(read).map(str::to_owned);
+        }
     }
 
     /// No request finds what it names any more: the object is gone, or has another version.
@@ -49,19 +74,25 @@ impl Deletions {
         let mut open = self.0.lock();
         for entry in may_arrive {
             if let Some(uid) = &entry.uid {
-                open.note(ObjectKey::of_entry(entry), Named::Uid(uid.clone()));
+                let named = Named::Uid {
+                    uid: uid.clone(),
+                    outdating: None,
+                };
+                open.note(ObjectKey::of_entry(entry), named);
             }
         }
     }
 
     /// Whether a request may still delete this object, as it is now.
     pub(crate) fn may_meet(&self, key: &ObjectKey, live: &Value) -> bool {
-        !object::is_deleting(live)
-            && self.0.lock().get(key).is_some_and(|named| match named {
-                Named::Version(version) => version.as_deref() == object::resource_version(live),
-                Named::Uid(uid) => object::uid(live) == Some(uid),
-            })
+        let open = self.0.lock();
+        !object::is_deleting(live) && open.get(key).is_some_and(|named| named.meets(live))
     }
+}
+
+/// The version that an object had when it was last given another one for this.
+fn fenced(live: &Value) -> Option<&str> {
+    object::annotation(live, annotation::FENCED)
 }
 
 /// The merge patch that gives an object another version, if it still has this one.
@@ -137,6 +168,29 @@ mod tests {
             "the earlier one, too"
         );
         assert!(!deletions.may_meet(&key("unconfirmed"), &at("7")), "that is over");
+        // This agent's own try at another version counts where it got through.
+        deletions.inherit(&[entry("wanted", LedgerOutcome::Removing, Some("u"))]);
+        let fenced = |version: &str, had: &str| {
+            let mut object = at(version);
+            object["metadata"]["annotations"] = json!({ annotation::FENCED: had });
+            object
+        };
+        assert!(
+            deletions.may_meet(&key("wanted"), &fenced("7", "6")),
+            "an earlier agent's"
+        );
+        deletions.outdating(&key("wanted"), &fenced("7", "6"));
+        assert!(
+            deletions.may_meet(&key("wanted"), &fenced("7", "6")),
+            "it did not"
+        );
+        assert!(!deletions.may_meet(&key("wanted"), &fenced("8", "7")));
+        deletions.sends(&key("wanted"), &fenced("8", "7"));
+        assert!(
+            deletions.may_meet(&key("wanted"), &fenced("8", "7")),
+            "this agent's"
+        );
+        assert!(!deletions.may_meet(&key("wanted"), &fenced("9", "8")));
         let mut another = at("9");
         another["metadata"]["uid"] = json!("another");
         assert!(!deletions.may_meet(&key("removing"), &another));

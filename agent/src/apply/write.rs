@@ -287,7 +287,12 @@ impl Engine {
                 );
                 Ok(false)
             }
-            answer => answer,
+            answer => {
+                if answer.as_ref().is_err_and(CallError::is_undecided) {
+                    keys.into_iter().for_each(|key| deletions.outdating(key, live));
+                }
+                answer
+            }
         }
     }
 }

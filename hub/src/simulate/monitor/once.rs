@@ -22,7 +22,7 @@ struct Effect {
     carries: Option<i64>,
     /// Somebody else has changed the object since.
     touched: bool,
-    /// It was given another version since.
+    /// It was given another version since, by the agent that runs.
     outdated: bool,
 }
 
@@ -50,10 +50,13 @@ impl Check for Once {
         if let Note::Restored(server) = note {
             self.restored.insert(server.clone(), found.at);
         }
+        // One that is started anew does not know what an earlier one has seen to.
+        if let Note::Started(server) = note {
+            self.of(server).for_each(|effect| effect.outdated = false);
+        }
         // Whatever was lost there is somebody else's doing.
         if let Note::Reopened { server, .. } | Note::Restored(server) = note {
-            let own = self.effects.iter_mut().filter(|((of, _), _)| of == server);
-            own.for_each(|(_, effect)| effect.touched = true);
+            self.of(server).for_each(|effect| effect.touched = true);
         }
     }
 }
@@ -94,6 +97,15 @@ fn obeys(commit: &Commit, found: &mut Found<'_>) {
 }
 
 impl Once {
+    /// What the agent of a member did last, to each of its objects.
+    fn of(&mut self, server: &str) -> impl Iterator<Item = &mut Effect> {
+        let own = self
+            .effects
+            .iter_mut()
+            .filter(move |((of, _), _)| &**of == server);
+        own.map(|(_, effect)| effect)
+    }
+
     /// An agent writes what no ledger of its member lists: it would not know of it after a death.
     fn unlisted(&self, commit: &Commit, found: &mut Found<'_>) {
         let restored = self.restored.get(&commit.server);
