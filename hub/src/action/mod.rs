@@ -28,7 +28,7 @@ mod watches;
 #[cfg(test)]
 mod tests;
 
-pub use egress::{Allowed, AllowedError, Egress, Net, Network, SystemNetwork};
+pub use egress::{Allowed, AllowedError, Connection, Egress, Net, Network, SystemNetwork};
 pub(crate) use jobs::{Came, Execution, Jobs};
 pub(crate) use outside::Answered;
 pub use outside::Outside;

@@ -1,28 +1,23 @@
-//! People who approve, and webhooks that answer as they like: F30, F31.
+//! People who approve: F31.
 
 use crate::{
     applications::{application as status_of, bundles, deletes_are_held, runs, step_is},
     looks::because,
     runs::{SECOND, after, good, one},
 };
-use futures::future::BoxFuture;
 use kube::{
     Api,
     api::{Patch, PatchParams},
 };
 use parking_lot::Mutex;
 use roundhouse_api::application::{Application, ApplicationStatus, StepPhase, StepReason};
-use roundhouse_hub::{
-    action::{Executor, Job, Outcome},
-    simulate::{
-        Fleet, HUB,
-        fault::Dice,
-        run::{Act, Fault, Look, Script, Target, Until, application},
-    },
+use roundhouse_hub::simulate::{
+    Fleet,
+    fault::Dice,
+    run::{Act, Look, Script, Target, Until, application},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tokio::time::sleep;
 
 fn web() -> Value {
     application("web", 8, &[("east", "50%"), ("west", "50%")])
@@ -194,77 +189,5 @@ fn f31_a_confirmation_with_a_stale_hash_confirms_nothing_and_one_with_the_presen
             .then(Act::check("the present one is confirmed", confirms(None)))
             .at(SECOND * 180, Act::check("they are deleted", bundles("web", 1)))
             .until(Until::Time(SECOND * 60))
-    });
-}
-
-/// Answers `slow` after a minute, well; `flaky` badly at first; and everything else well and at once.
-struct Gates;
-
-impl Executor for Gates {
-    fn run(&self, job: Job) -> BoxFuture<'static, Outcome> {
-        Box::pin(async move {
-            let output = json!({"statusCode": 200});
-            match (job.step.as_str(), job.attempt) {
-                ("slow", _) => sleep(SECOND * 60).await,
-                ("flaky", 1 | 2) => {
-                    return Outcome::Failed {
-                        message: "https://gate.example answered 503; expected 2xx".to_owned(),
-                        output: None,
-                    };
-                }
-                _ => {}
-            }
-            Outcome::Done { output }
-        })
-    }
-}
-
-#[test]
-fn f30_a_webhook_that_fails_is_tried_again_and_one_that_answers_too_late_is_not_heard() {
-    let gated = || {
-        let mut gated = application("gated", 4, &[("east", "100%")]);
-        let steps = gated
-            .pointer_mut("/spec/workflow/steps")
-            .and_then(Value::as_array_mut)
-            .unwrap();
-        let call = |name: &str| json!({"name": name, "type": "webhook", "if": "always", "properties": {"url": "https://gate.example"}});
-        let mut slow = call("slow");
-        slow["timeout"] = json!("20s");
-        steps.insert(0, slow);
-        steps.insert(0, call("flaky"));
-        gated
-    };
-    let timed_out = |status: &ApplicationStatus| {
-        let step = status.workflow.as_ref().and_then(|run| run.step("slow"));
-        step.is_some_and(|step| step.phase == StepPhase::Failed && step.reason == Some(StepReason::Timeout))
-    };
-    good(|seed| {
-        let mut script = Script::of_regions(2, &["east", "west"]).with(web()).with(gated());
-        script.hub = Some(Arc::new(|options| {
-            options.application.executor = Some(Arc::new(Gates));
-        }));
-        // The hub may be away when the answer would come.
-        if seed % 2 == 1 {
-            script = script.at(
-                after(&mut Dice::new(seed, "f30"), 0, 70_000),
-                Act::for_a_while(Fault::Killed(HUB.to_owned()), SECOND * 5),
-            );
-        }
-        let tried_again = |status: &ApplicationStatus| step_is(status, "flaky", StepPhase::Succeeded);
-        script
-            .then(Act::wait("the other one is delivered", runs("web")))
-            .then(Act::wait(
-                "the third try is good",
-                status_of("gated", tried_again),
-            ))
-            .then(Act::wait(
-                "the slow one is given up",
-                status_of("gated", timed_out),
-            ))
-            .at(
-                SECOND * 120,
-                Act::check("and stays so", status_of("gated", timed_out)),
-            )
-            .until(Until::Time(SECOND * 30))
     });
 }

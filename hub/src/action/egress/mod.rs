@@ -5,7 +5,7 @@
 //! | `address` | the table of addresses that are refused |
 //! | `net` | CIDR blocks |
 //! | `rules` | `--egress-allow`, and the verdict over one host; pure |
-//! | `network` | names to addresses, behind a trait |
+//! | `network` | names to addresses and connections, behind a trait |
 //! | `servers` | the addresses of the hub's API servers, from the API itself |
 //!
 //! Architecture Invariant: a name is resolved once for each connection, and the connection goes to an address that was
@@ -18,7 +18,7 @@ mod rules;
 mod servers;
 
 pub use net::Net;
-pub use network::{Network, SystemNetwork};
+pub use network::{Connection, Network, SystemNetwork};
 pub use rules::{Allowed, AllowedError, Egress};
 pub(super) use servers::WithServers;
 

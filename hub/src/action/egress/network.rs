@@ -1,13 +1,26 @@
-//! Names to addresses.
+//! Names to addresses, and addresses to connections.
 
 use futures::future::BoxFuture;
 use std::{
     collections::BTreeSet,
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    pin::Pin,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
 };
 
-/// What judging an address has to know of the network.
+/// What is written to and read from.
+pub trait Stream: AsyncRead + AsyncWrite + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
+
+/// A connection.
+pub type Connection = Pin<Box<dyn Stream>>;
+
+/// What requests go over, and what judging an address has to know of it.
 pub trait Network: Send + Sync + 'static {
     /// The addresses of a name.
     ///
@@ -24,6 +37,20 @@ pub trait Network: Send + Sync + 'static {
     /// They are not known.
     fn servers(&self) -> BoxFuture<'static, io::Result<BTreeSet<IpAddr>>> {
         Box::pin(std::future::ready(Ok(BTreeSet::new())))
+    }
+
+    /// A connection to an address that was judged: this machine's, if nothing else is said.
+    ///
+    /// # Errors
+    /// Nobody answers there.
+    fn connect(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Connection>> {
+        Box::pin(async move {
+            let stream = TcpStream::connect(address).await?;
+            // One small message each way: waiting for more to send gains nothing. Failing to say so costs milliseconds only.
+            let _told = stream.set_nodelay(true);
+            let connection: Connection = Box::pin(stream);
+            Ok(connection)
+        })
     }
 }
 

@@ -1,11 +1,17 @@
 //! The API servers behind the address that the hub asks: a cluster lists them in EndpointSlices of Service
 //! `default/kubernetes`, and each of them answers under its own address as well.
 
-use super::Network;
+use super::{Connection, Network};
 use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, Client, api::ListParams};
-use std::{collections::BTreeSet, io, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     sync::Mutex,
     time::{Instant, timeout},
@@ -44,6 +50,10 @@ impl Network for WithServers {
 
     fn is_own(&self, address: IpAddr) -> bool {
         self.network.is_own(address)
+    }
+
+    fn connect(&self, address: SocketAddr) -> BoxFuture<'static, io::Result<Connection>> {
+        self.network.connect(address)
     }
 
     fn servers(&self) -> BoxFuture<'static, io::Result<BTreeSet<IpAddr>>> {

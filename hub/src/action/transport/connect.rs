@@ -1,14 +1,13 @@
 //! A connection to one of the addresses that were judged.
 
-use super::{SendError, Target};
+use super::{
+    super::egress::{Connection, Network},
+    SendError, Target,
+};
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
-use std::{io, net::SocketAddr, pin::Pin, sync::Arc};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    sync::OnceCell,
-};
+use std::{io, net::SocketAddr, sync::Arc};
+use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 
 /// What certificates of servers are checked by: the roots of this machine, read when they are needed first.
@@ -48,22 +47,18 @@ fn config(roots: RootCertStore) -> Option<Arc<ClientConfig>> {
     Some(Arc::new(config))
 }
 
-/// A connection, encrypted or not.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
-
 /// Connects to the first of the addresses that answers.
 pub(super) async fn connect(
+    network: &dyn Network,
     target: &Target,
     addresses: &[SocketAddr],
     trust: &Trust,
-) -> Result<TokioIo<Pin<Box<dyn Stream>>>, SendError> {
+) -> Result<TokioIo<Connection>, SendError> {
     let host = target.shown();
     let mut failed = None;
     let mut connected = None;
     for address in addresses {
-        match TcpStream::connect(address).await {
+        match network.connect(*address).await {
             Ok(stream) => {
                 connected = Some(stream);
                 break;
@@ -79,10 +74,8 @@ pub(super) async fn connect(
         let source = failed.unwrap_or_else(|| io::Error::other("it has no address"));
         return Err(no_connection(source));
     };
-    // One small message each way: waiting for more to send gains nothing. Failing to say so costs milliseconds only.
-    let _told = stream.set_nodelay(true);
     if !target.https {
-        return Ok(TokioIo::new(Box::pin(stream)));
+        return Ok(TokioIo::new(stream));
     }
     let name = ServerName::try_from(target.host.clone());
     let name = name.map_err(|_| SendError::NoServerName { host: host.clone() })?;

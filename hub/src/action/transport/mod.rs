@@ -161,7 +161,7 @@ impl Transport {
     async fn exchange(&self, hop: &Hop) -> Result<Answer, SendError> {
         let host = hop.target.shown();
         let permitted = egress::permitted(&self.egress, &*self.network, &hop.target.host, hop.target.port);
-        let stream = connect::connect(&hop.target, &permitted.await?, &self.trust).await?;
+        let stream = connect::connect(&*self.network, &hop.target, &permitted.await?, &self.trust).await?;
         let reason = |error: hyper::Error| SendError::Exchange {
             host: host.clone(),
             reason: chain(&error),
