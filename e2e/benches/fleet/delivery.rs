@@ -5,12 +5,11 @@
 
 use crate::{
     Size, content,
-    figure::{Figure, Target},
     load::Times,
     machine::Usage,
-    world::{cluster, until},
+    world::{CLUSTERS, all_available, cluster},
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use futures::StreamExt;
 use http::Request;
 use http_body_util::BodyExt;
@@ -27,13 +26,23 @@ use roundhouse_api::{
     names::ClusterName,
 };
 use roundhouse_apiserver::{DurableOptions, DurableStore, MemoryStore, Store};
+use roundhouse_e2e::{
+    figure::Figure,
+    patience::{PATIENCE, until},
+};
 use roundhouse_hub::simulate::{Fleet, FleetOptions, HUB, MemberSpec, Stores, Through};
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::time::Instant;
+use tokio::{
+    runtime::Handle,
+    time::{Instant, timeout},
+};
+use tokio_util::task::AbortOnDropHandle;
 use tower::service_fn;
 
 const SCENARIO: &str = "delivery";
+/// How often it is looked whether the bundle is on every agent; when it was is noted as it arrives.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// When each agent was sent the image that is looked for.
 #[derive(Clone, Default)]
@@ -103,28 +112,53 @@ impl Arrivals {
     }
 }
 
-/// Waits until the application is delivered and ready with what it says now, and gives the moment when that was seen.
+/// Waits until the application is delivered and ready with what it says now, and gives the moment when that was seen. If it is
+/// not in time, the error has what its status said last.
 async fn delivered(client: Client, name: &str, version: usize) -> Result<Instant> {
     let api: Api<Application> = Api::namespaced(client, "default");
     let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut all = Box::pin(watcher(api, only).default_backoff().applied_objects());
-    while let Some(application) = all.next().await {
-        let Ok(application) = application else { continue };
-        let status = application.status.as_ref();
-        let run = status.and_then(|status| status.workflow.as_ref());
-        let revision = run.and_then(|run| run.app_revision.as_deref());
-        if status.and_then(|status| status.phase) == Some(ApplicationPhase::Running)
-            && run.is_some_and(|run| run.finished)
-            && revision == Some(format!("{name}-v{version}").as_str())
-        {
-            return Ok(Instant::now());
+    let wanted = format!("{name}-v{version}");
+    let mut seen = "nothing of it".to_owned();
+    let watching = async {
+        while let Some(application) = all.next().await {
+            let Ok(application) = application else { continue };
+            let status = application.status.as_ref();
+            let phase = status.and_then(|status| status.phase);
+            let run = status.and_then(|status| status.workflow.as_ref());
+            let revision = run.and_then(|run| run.app_revision.as_deref());
+            if phase == Some(ApplicationPhase::Running)
+                && run.is_some_and(|run| run.finished)
+                && revision == Some(&wanted)
+            {
+                return Ok(Instant::now());
+            }
+            let delivery = status.and_then(|status| status.delivery.as_ref());
+            let ready = delivery.map_or("none", |delivery| &delivery.replicas_ready);
+            seen = format!("{phase:?} with {revision:?}, replicas ready {ready}");
         }
-    }
-    anyhow::bail!("the watch of applications ended")
+        bail!("the watch of applications ended")
+    };
+    let ended = timeout(PATIENCE, watching).await;
+    ended.unwrap_or_else(|_| bail!("waited {PATIENCE:?} for {wanted} to be delivered; last seen: {seen}"))
 }
 
 pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
-    let clusters = size.pick(1_000, 100, 5);
+    let own_hub = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("hub")
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let figures = Box::pin(measure_on(own_hub.handle().clone(), size)).await;
+    // However it went: a runtime may not be dropped where others run.
+    own_hub.shutdown_background();
+    figures
+}
+
+/// With the hub on a runtime of its own.
+async fn measure_on(hub: Handle, size: Size) -> Result<Vec<Figure>> {
+    let clusters = size.pick(CLUSTERS, 100, 5);
+    let full = [(clusters, CLUSTERS, "clusters")];
     let replicas = clusters * 10;
     let home = tempfile::tempdir()?;
     let store = DurableStore::open(&home.path().join("store"), DurableOptions::default())?;
@@ -142,28 +176,20 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
     // As `roundhouse serve` runs; only tests have servers that refuse what Kubernetes tolerates.
     options.strict = false;
     options.through = Some(arrivals.through());
-    let own_hub = tokio::runtime::Builder::new_multi_thread()
-        .thread_name("hub")
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
-    options.hub_runtime = Some(own_hub.handle().clone());
+    options.hub_runtime = Some(hub);
     let (store, limits): (Arc<dyn Store>, _) = (Arc::new(store), options.limits);
     options.stores = Some(Stores::new(move |server| match server == HUB {
         true => store.clone(),
         false => Arc::new(MemoryStore::new(limits)),
     }));
     let fleet = Fleet::start(options).await?;
-    until("every cluster to be available", async || {
-        Ok(crate::world::available(&fleet.hub_client()).await? == clusters)
-    })
-    .await?;
+    all_available(&fleet.hub_client(), clusters).await?;
 
     let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
     let own = [("this process", std::process::id())];
     arrivals.expect(content::image(1));
     let usage = Usage::begin(&own)?;
-    let end = tokio::spawn(delivered(fleet.hub_client(), "web", 1));
+    let end = AbortOnDropHandle::new(tokio::spawn(delivered(fleet.hub_client(), "web", 1)));
     let begin = Instant::now();
     api.create(
         &PostParams::default(),
@@ -183,33 +209,35 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
         Figure::new(
             SCENARIO,
             format!("first delivery of {replicas} replicas to {clusters} clusters, all ready"),
-            Target::AtMost(5.0),
             first.as_secs_f64(),
             "s",
         )
+        .at_most(5.0, &full)
         .note(format!(
             "bundles on every agent after {:.0} ms; {used}",
             reached.at(1.0)
         )),
-        Figure::new(
-            SCENARIO,
-            "replicas that are ready then",
-            Target::Exactly(replicas as f64),
-            ready as f64,
-            "",
-        ),
+        Figure::new(SCENARIO, "replicas that are ready then", ready as f64, "").exactly(replicas as f64),
     ];
 
     arrivals.expect(content::image(2));
     let usage = Usage::begin(&own)?;
-    let end = tokio::spawn(delivered(fleet.hub_client(), "web", 2));
+    let end = AbortOnDropHandle::new(tokio::spawn(delivered(fleet.hub_client(), "web", 2)));
     let begin = Instant::now();
     let operations = json!([{"op": "replace", "path": content::IMAGE, "value": content::image(2)}]);
     let patch: Patch<Application> = Patch::Json(serde_json::from_value(operations)?);
     api.patch("web", &PatchParams::default(), &patch).await?;
-    while arrivals.count() < clusters {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until(
+        PATIENCE,
+        LOOK,
+        "the new revision's bundle on every agent",
+        async || {
+            let count = arrivals.count();
+            ensure!(count >= clusters, "it is on {count} of {clusters}");
+            Ok(())
+        },
+    )
+    .await?;
     let used = usage.end()?;
     let reached = arrivals.since(begin);
     let second = end.await??.duration_since(begin);
@@ -217,10 +245,10 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
         Figure::new(
             SCENARIO,
             "from the change to the new revision's bundle on the last agent",
-            Target::AtMost(1.0),
             reached.at(1.0) / 1_000.0,
             "s",
         )
+        .at_most(1.0, &full)
         .note(format!(
             "p50 {:.0} ms, p99 {:.0} ms; all of it ready after {:.2} s; {used}",
             reached.at(0.5),
@@ -229,6 +257,5 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
         )),
     );
     fleet.stop().await;
-    own_hub.shutdown_background();
     Ok(figures)
 }

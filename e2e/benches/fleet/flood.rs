@@ -3,7 +3,6 @@
 use crate::{
     Size,
     change::{Changing, clusters},
-    figure::{Figure, Target},
     world::World,
 };
 use anyhow::{Context, Result, anyhow, ensure};
@@ -14,6 +13,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::{Api, Client, api::PostParams, client::Body};
 use roundhouse_api::clock::{SharedClock, SystemClock};
 use roundhouse_apiserver::{Identity, Kubeconfig};
+use roundhouse_e2e::figure::Figure;
 use roundhouse_hub::endpoint::authority_in;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -21,6 +21,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 const SCENARIO: &str = "flood";
+/// Changes that the targets are for, of each of the two rounds.
+const CHANGES: usize = 3_000;
 /// Others are not affected if they wait no longer than so many times as long: two rounds in a row differ by less.
 const UNAFFECTED: f64 = 1.5;
 /// Who floods.
@@ -44,7 +46,7 @@ const FRAME: Duration = Duration::from_secs(1);
 pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
     let world = World::start(clusters(size)).await?;
     let mut changing = Changing::begin(&world, size).await?;
-    let changes = size.pick(3_000, 1_000, 20);
+    let changes = size.pick(CHANGES, 1_000, 20);
     let alone = changing.round(changes).await?;
     let others = Others::start(&world).await?;
     let beside = changing.round(changes).await?;
@@ -72,33 +74,35 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
         Figure::new(
             SCENARIO,
             "change → report at the hub beside a flooder and slow readers, p99",
-            Target::AtMost(250.0),
             loud.at(0.99),
             "ms",
         )
+        .at_most(250.0, &beside.size(CHANGES))
         .note(note),
         Figure::new(
             SCENARIO,
             "the same, of what it is without them",
-            Target::AtMost(UNAFFECTED),
             loud.at(0.99) / quiet.at(0.99),
             "times",
         )
+        .at_most(UNAFFECTED, &beside.size(CHANGES))
         .note("the flooder's writes, their TLS and their JSON are made and read on the cores that serve the others"),
         Figure::new(
             SCENARIO,
             "changes that were not reported beside them",
-            Target::Exactly(0.0),
             beside.lost() as f64,
             "",
-        ),
+        )
+        .exactly(0.0)
+        .note(beside.lost_note()),
         Figure::new(
             SCENARIO,
             "writes that the flooder is given, of 1,000 and 200 a second",
-            Target::AtMost(1.05),
             taken as f64 / (AHEAD + RATE * time.as_secs_f64()),
             "",
-        ),
+        )
+        // The pace is the same however long it is kept.
+        .at_most(1.05, &[]),
     ])
 }
 

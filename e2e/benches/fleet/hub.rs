@@ -1,9 +1,12 @@
 //! The hub as a process of its own: `roundhouse serve --embedded` on a data directory.
 
 use crate::child::{Process, Role};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use kube::Client;
-use roundhouse_e2e::process;
+use roundhouse_e2e::{
+    patience::{PATIENCE, until},
+    process,
+};
 use std::{
     collections::BTreeMap,
     net::TcpListener,
@@ -11,6 +14,9 @@ use std::{
     time::Duration,
 };
 use tokio::time::Instant;
+
+/// How often it is asked whether it leads: so exact is what is said of it.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A running hub. It is killed when dropped.
 pub(crate) struct Hub {
@@ -94,14 +100,12 @@ impl Hub {
 
     /// Waits until it has seen everything and leads.
     pub(crate) async fn leads(&self) -> Result<()> {
-        while !self
-            .metrics("/readyz")
-            .await
-            .is_ok_and(|(text, _)| text.starts_with("leading"))
-        {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        Ok(())
+        until(PATIENCE, LOOK, "the hub to lead", async || {
+            let (text, _) = self.metrics("/readyz").await?;
+            ensure!(text.starts_with("leading"), "/readyz says {:?}", text.trim());
+            Ok(())
+        })
+        .await
     }
 
     /// Write requests since it started that its API server has taken, by table. Leases are what agents and hubs live by, and

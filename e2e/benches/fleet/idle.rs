@@ -1,18 +1,22 @@
 //! A delivered fleet at rest: nothing is written but Leases, and what the hub costs meanwhile.
 
 use crate::{
-    figure::{Figure, Target},
     hub::since,
     machine::{self, Usage},
-    world::{Seconds, Worlds},
+    world::{CLUSTERS, Seconds, Worlds},
 };
 use anyhow::Result;
+use roundhouse_e2e::figure::Figure;
 
 const SCENARIO: &str = "idle";
+/// Seconds between two renewals of an agent's Lease, on average.
+const RENEWAL: f64 = 10.0;
 
 pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let size = worlds.size();
     let [applications, _] = worlds.sizes();
+    // Another scenario may have made the fleet larger.
+    let applications = applications.max(worlds.applications());
     let time = size.pick(120, 30, 3).seconds();
     let world = worlds.reach(applications).await?;
     let clusters = world.clusters();
@@ -25,14 +29,15 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let (memory, _) = machine::memory(world.hub.id()?)?;
     let minutes = time.as_secs_f64() / 60.0;
     let count = written.values().sum::<u64>() as f64 / minutes;
+    let hub = used.of("hub");
     Ok(vec![
         Figure::new(
             SCENARIO,
             "writes a minute but Leases, in steady state",
-            Target::Exactly(0.0),
             count,
             "",
         )
+        .exactly(0.0)
         .note(match written.is_empty() {
             true => format!("in {} s", time.as_secs()),
             false => format!("in {} s: {written:?}", time.as_secs()),
@@ -40,19 +45,22 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
         Figure::new(
             SCENARIO,
             "bytes of bundles that agents are sent meanwhile",
-            Target::Exactly(0.0),
             (received.bundles - sent.bundles) as f64,
             "",
-        ),
+        )
+        .exactly(0.0),
         Figure::new(
             SCENARIO,
             format!("idle hub with {clusters} agents"),
-            Target::AtMost(0.05),
-            used.of("hub"),
+            hub.all(),
             "cores",
         )
+        .at_most(0.05, &[(clusters, CLUSTERS, "clusters")])
         .note(format!(
-            "each agent renews its Lease every 10 s, durably; {used}; {memory:.0} MiB with {applications} applications"
+            "each agent renews its Lease every {RENEWAL} s, durably: {:.2} ms of a core for each renewal; {used}; \
+             {memory:.0} MiB with {applications} applications",
+            hub.all() * 1_000.0 * RENEWAL / clusters as f64
         )),
+        Figure::new(SCENARIO, "of it in the kernel", hub.kernel, "cores"),
     ])
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use std::{fmt, path::Path, time::Duration};
+use std::{fmt, path::Path};
 use tokio::time::Instant;
 
 /// Ticks of a second in `/proc/PID/stat`: the same on every Linux that this runs on.
@@ -81,8 +81,8 @@ pub(crate) fn disk(directory: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Processor time that a process has taken, user's and system's.
-fn time(pid: u32) -> Result<Duration> {
+/// Seconds of the processor that a process has taken, in its own code and in the kernel.
+fn time(pid: u32) -> Result<Cores> {
     let path = format!("/proc/{pid}/stat");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     // The name, in brackets, may contain anything.
@@ -92,7 +92,10 @@ fn time(pid: u32) -> Result<Duration> {
     let (user, system) = ticks(11)
         .zip(ticks(12))
         .with_context(|| format!("{path} says no times"))?;
-    Ok(Duration::from_secs_f64((user + system) / TICKS))
+    Ok(Cores {
+        own: user / TICKS,
+        kernel: system / TICKS,
+    })
 }
 
 /// Processor time that the whole machine was busy, summed over its cores.
@@ -114,14 +117,29 @@ fn busy() -> f64 {
 pub(crate) struct Usage {
     since: Instant,
     busy: f64,
-    processes: Vec<(&'static str, u32, Duration)>,
+    processes: Vec<(&'static str, u32, Cores)>,
+}
+
+/// Cores that a process kept busy on average, or the seconds of one core.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Cores {
+    /// With its own code (`utime`).
+    pub(crate) own: f64,
+    /// With what the kernel does for it (`stime`).
+    pub(crate) kernel: f64,
+}
+
+impl Cores {
+    pub(crate) fn all(self) -> f64 {
+        self.own + self.kernel
+    }
 }
 
 /// Cores that were busy on average.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Used {
     all: f64,
-    each: Vec<(&'static str, f64)>,
+    each: Vec<(&'static str, Cores)>,
 }
 
 impl Usage {
@@ -136,9 +154,13 @@ impl Usage {
 
     pub(crate) fn end(&self) -> Result<Used> {
         let wall = self.since.elapsed().as_secs_f64();
-        let of = |(name, pid, before): &(&'static str, u32, Duration)| {
+        let of = |(name, pid, before): &(&'static str, u32, Cores)| {
             let now = time(*pid)?;
-            Ok((*name, now.saturating_sub(*before).as_secs_f64() / wall))
+            let cores = Cores {
+                own: (now.own - before.own) / wall,
+                kernel: (now.kernel - before.kernel) / wall,
+            };
+            Ok((*name, cores))
         };
         Ok(Used {
             all: (busy() - self.busy) / wall,
@@ -149,11 +171,9 @@ impl Usage {
 
 impl Used {
     /// Cores of one process.
-    pub(crate) fn of(&self, name: &str) -> f64 {
-        self.each
-            .iter()
-            .find(|(n, _)| *n == name)
-            .map_or(0.0, |(_, cores)| *cores)
+    pub(crate) fn of(&self, name: &str) -> Cores {
+        let of = self.each.iter().find(|(n, _)| *n == name);
+        of.map(|(_, cores)| *cores).unwrap_or_default()
     }
 }
 
@@ -175,7 +195,12 @@ impl fmt::Display for Used {
             self.all
         )?;
         for (name, cores) in &self.each {
-            write!(f, ", {name} {cores:.2}")?;
+            write!(
+                f,
+                ", {name} {:.2} ({:.2} of it in the kernel)",
+                cores.all(),
+                cores.kernel
+            )?;
         }
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! The figures of whole fleets: `cargo bench -p roundhouse-e2e --bench fleet -- [scenario…] [--quick] [--json FILE] [--applications N]`.
 //!
 //! Without a scenario all of them run, at full size; `--quick` is a small one of each, and `--applications` says how many the
-//! larger fleet of `memory` and `restart` has, in place of 100. Load is open-loop: every request has a
-//! moment at which it is due, and its latency counts from there, however late it left (no coordinated omission). What a hub
-//! costs is measured of a process that holds the hub, its API server and its durable store, and nothing else: `roundhouse
-//! serve --embedded`, which is this very executable under another name. Its agents, with their simulated members, are another
-//! process, and reach it over TLS. Everything durable is below the directory for temporary files (`TMPDIR`): a tmpfs there
-//! would measure nothing.
+//! larger fleet of `memory` and `restart` has, in place of 100. A target of time or memory judges a run of the size that it
+//! is for, and no other. Load is open-loop: every request has a moment at which it is due, and its latency counts from there,
+//! however late it left (no coordinated omission). What a hub costs is measured of a process that holds the hub, its API
+//! server and its durable store, and nothing else: `roundhouse serve --embedded`, which is this very executable under another
+//! name. Its agents, with their simulated members, are another process, and reach it over TLS. Everything durable is below
+//! the directory for temporary files (`TMPDIR`): a tmpfs there would measure nothing.
 //!
 //! `cargo test` runs it too, at its smallest size: then what is counted has to be right, and how long it takes is not judged.
 
@@ -20,7 +20,6 @@ mod change;
 mod child;
 mod content;
 mod delivery;
-mod figure;
 mod flood;
 mod hub;
 mod idle;
@@ -29,12 +28,14 @@ mod load;
 mod machine;
 mod memory;
 mod peers;
+mod report;
 mod restart;
 mod summary;
 mod world;
 
 use anyhow::{Context, Result, bail};
-use figure::{Figure, Report};
+use report::Report;
+use roundhouse_e2e::figure::Figure;
 use std::{path::PathBuf, process::ExitCode};
 use world::Worlds;
 
@@ -154,7 +155,7 @@ async fn run(arguments: &Arguments) -> Report {
     for scenario in &arguments.scenarios {
         eprintln!("{scenario}");
         let figures = match scenario.as_str() {
-            "delivery" => Box::pin(delivery::measure(size)).await,
+            "delivery" => delivery::measure(size).await,
             "change" => change::measure(size).await,
             "flood" => flood::measure(size).await,
             "memory" => memory::measure(&mut worlds).await,

@@ -2,17 +2,32 @@
 
 use crate::{
     content::BUNDLE_BYTES,
-    figure::{Figure, Target},
-    world::Worlds,
+    world::{APPLICATIONS, CLUSTERS, Worlds},
 };
 use anyhow::{Context, Result};
+use roundhouse_e2e::figure::Figure;
 
 const SCENARIO: &str = "memory";
 
 pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let (clusters, [small, large]) = (worlds.clusters(), worlds.sizes());
-    let mut figures = Vec::new();
-    for (applications, target) in [(small, 300.0), (large, 1_024.0)] {
+    let joined = worlds.reach(0).await?.joined();
+    let mut figures = vec![
+        Figure::new(
+            SCENARIO,
+            format!("hub with {clusters} clusters and no bundle"),
+            joined.after,
+            "MiB",
+        )
+        .note(format!(
+            "{:.0} MiB before the agents came: {:.0} KiB for each of them, with its connection, its watches and what it has \
+             told of its cluster",
+            joined.before,
+            (joined.after - joined.before) * 1024.0 / clusters as f64
+        )),
+    ];
+    let [fewer, more] = APPLICATIONS;
+    for (applications, full, target) in [(small, fewer, 300.0), (large, more, 1_024.0)] {
         worlds.reach(applications).await?;
         let taken = worlds.taken(applications);
         let taken =
@@ -21,9 +36,15 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
         let figure = Figure::new(
             SCENARIO,
             format!("hub with {clusters} clusters × {applications} applications, {bundles} bundles"),
-            Target::AtMost(target),
             taken.memory,
             "MiB",
+        )
+        .at_most(
+            target,
+            &[
+                (clusters, CLUSTERS, "clusters"),
+                (applications, full, "applications"),
+            ],
         );
         let each = taken.memory * 1024.0 / bundles as f64;
         let (highest, disk) = (taken.highest, taken.disk as f64 / 1024.0 / bundles as f64);

@@ -1,10 +1,8 @@
 //! Beside etcd, in the same run on the same file system: what the bench of the embedded API server measures.
 
-use crate::{
-    Size,
-    figure::{Figure, Target},
-};
+use crate::Size;
 use anyhow::{Context, Result, ensure};
+use roundhouse_e2e::figure::Figure;
 use std::process::{Command, Stdio};
 
 const SCENARIO: &str = "peers";
@@ -39,11 +37,6 @@ fn ratio(line: &str) -> Option<Figure> {
     let (what, measured) = left.trim_end().rsplit_once("  ")?;
     let target = target.trim_end_matches(')').parse().ok()?;
     let what = format!("{} beside etcd", what.trim());
-    Some(Figure::new(
-        SCENARIO,
-        what,
-        Target::AtLeast(target),
-        measured.trim().parse().ok()?,
-        "times",
-    ))
+    let figure = Figure::new(SCENARIO, what, measured.trim().parse().ok()?, "times");
+    Some(figure.at_least(target))
 }

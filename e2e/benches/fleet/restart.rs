@@ -1,15 +1,15 @@
 //! `kill -9` of the hub under its agents, and a start on the same directory.
 
 use crate::{
-    figure::{Figure, Target},
     hub::since,
     machine::{self, Usage},
-    world::{self, Seconds, Worlds, until},
+    world::{self, APPLICATIONS, CLUSTERS, Seconds, Worlds, until},
 };
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt, api::ListParams};
 use roundhouse_api::names::AGENT_LEASE;
+use roundhouse_e2e::figure::Figure;
 use std::collections::BTreeMap;
 use tokio::time::sleep;
 
@@ -47,7 +47,12 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     until("every agent to watch its Bundles again", async || {
         let now = world.agents.sent().await?;
         let back = (0..clusters).filter(|n| now.watches_anew(&world::cluster(*n), &sent));
-        Ok(back.count() == clusters && world::available(&client).await? == clusters)
+        let (back, available) = (back.count(), world::available(&client).await?);
+        ensure!(
+            back == clusters && available == clusters,
+            "{back} of {clusters} watch, and {available} are available"
+        );
+        Ok(())
     })
     .await?;
     let steady = started.elapsed();
@@ -56,8 +61,10 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
         let now = renewals(&world).await?;
         let anew = now
             .iter()
-            .filter(|(who, at)| before.get(*who).is_some_and(|before| before != *at));
-        Ok(anew.count() == clusters)
+            .filter(|(who, at)| before.get(*who).is_some_and(|before| before != *at))
+            .count();
+        ensure!(anew == clusters, "{anew} of {clusters} have");
+        Ok(())
     })
     .await?;
     let renewed = started.elapsed();
@@ -70,9 +77,15 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
         Figure::new(
             SCENARIO,
             format!("restart with {bundles} bundles and {clusters} agents: steady again"),
-            Target::AtMost(10.0),
             steady.as_secs_f64(),
             "s",
+        )
+        .at_most(
+            10.0,
+            &[
+                (clusters, CLUSTERS, "clusters"),
+                (applications, APPLICATIONS[1], "applications"),
+            ],
         )
         .note(format!(
             "it serves after {:.1} s, has seen everything and leads after {:.1} s; the last Lease of an agent is renewed after {:.1} s; {memory:.0} MiB a minute later; {used}",
@@ -83,10 +96,10 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
         Figure::new(
             SCENARIO,
             "durable writes but Leases after it",
-            Target::Exactly(0.0),
             written.values().sum::<u64>() as f64,
             "",
         )
+        .exactly(0.0)
         .note(match written.is_empty() {
             true => String::new(),
             false => format!("{written:?}"),
@@ -94,10 +107,10 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
         Figure::new(
             SCENARIO,
             "bytes of bundles sent to agents that have them",
-            Target::Exactly(0.0),
             (received.bundles - sent.bundles) as f64,
             "",
         )
+        .exactly(0.0)
         .note(format!(
             "{} lists and watches of Bundles were begun; {:.1} KiB of bookmarks and metadata",
             received.begun - sent.begun,

@@ -1,21 +1,20 @@
 //! How a whole fleet fares, out of the hub's counters: the very ones that its cache keeps, with a Bundle for each cluster and
 //! each application.
 
-use crate::{
-    Size,
-    figure::{Figure, Target},
-    load::Times,
-};
+use crate::{Size, load::Times};
 use anyhow::Result;
+use roundhouse_e2e::figure::Figure;
 use roundhouse_hub::fleet::{Counts, Members, Tally, summary};
 use tokio::time::Instant;
 
 const SCENARIO: &str = "summary";
+/// Clusters of the target, and as many applications.
+const EACH: usize = 1_000;
 /// How often it is asked.
 const TIMES: usize = 100;
 
 pub(crate) fn measure(size: Size) -> Result<Vec<Figure>> {
-    let each = size.pick(1_000, 1_000, 20);
+    let each = size.pick(EACH, EACH, 20);
     let name = |n: usize| crate::world::cluster(n);
     let members: Members = (0..each)
         .map(|n| (name(n), (format!("region-{}", n % 10), true)))
@@ -50,10 +49,10 @@ pub(crate) fn measure(size: Size) -> Result<Vec<Figure>> {
         Figure::new(
             SCENARIO,
             format!("summary of {each} clusters × {each} applications from counters, p99"),
-            Target::AtMost(50.0),
             times.at(0.99),
             "ms",
         )
+        .at_most(50.0, &[(each, EACH, "clusters"), (each, EACH, "applications")])
         .note(format!(
             "{} KiB of JSON with a row for each cluster and application; p50 {:.1} ms; {:.2} µs to take in a change of a bundle",
             bytes / 1024,
@@ -63,9 +62,9 @@ pub(crate) fn measure(size: Size) -> Result<Vec<Figure>> {
         Figure::new(
             SCENARIO,
             "bundles in its sums",
-            Target::Exactly(bundles as f64),
             counts.all.bundles as f64,
             "",
-        ),
+        )
+        .exactly(bundles as f64),
     ])
 }

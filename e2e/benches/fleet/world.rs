@@ -12,6 +12,7 @@ use roundhouse_api::{
     cluster::{AVAILABLE, Cluster, ClusterSpec},
     condition,
 };
+use roundhouse_e2e::patience::{self, PATIENCE};
 use std::{collections::BTreeMap, time::Duration};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
@@ -19,16 +20,29 @@ use tokio::time::{Instant, sleep};
 /// Requests at a time while a fleet is made.
 const AT_ONCE: usize = 32;
 const LOOK: Duration = Duration::from_millis(250);
-/// Longest wait for a whole fleet.
-const PATIENCE: Duration = Duration::from_secs(3_600);
+/// What each application of a fleet adds to the longest wait for all of them.
+const EACH: Duration = Duration::from_secs(30);
+
+/// Clusters of the fleet that the targets of whole fleets are for.
+pub(crate) const CLUSTERS: usize = 1_000;
+/// Its applications: of the smaller and of the larger fleet.
+pub(crate) const APPLICATIONS: [usize; 2] = [10, 100];
 
 /// A hub, its clusters and their agents.
 pub(crate) struct World {
     pub(crate) hub: Hub,
     pub(crate) agents: Agents,
     clusters: usize,
+    joined: Joined,
     /// The data directory goes with it.
     home: TempDir,
+}
+
+/// MiB of the hub, with all of its clusters and no application: before their agents came, and when all are available.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Joined {
+    pub(crate) before: f64,
+    pub(crate) after: f64,
 }
 
 /// The name of a cluster.
@@ -52,19 +66,18 @@ impl World {
             .try_collect::<()>()
             .await
             .context("making clusters")?;
+        let (before, _) = machine::memory(hub.id()?)?;
         let names = (0..clusters).map(cluster).collect();
         let agents = Agents::start(hub.directory(), &hub.url(), names).await?;
-        let world = World {
+        all_available(&hub.client, clusters).await?;
+        let (after, _) = machine::memory(hub.id()?)?;
+        Ok(World {
             hub,
             agents,
             clusters,
+            joined: Joined { before, after },
             home,
-        };
-        until("every cluster to be available", async || {
-            Ok(available(&world.hub.client).await? == clusters)
         })
-        .await?;
-        Ok(world)
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -74,6 +87,7 @@ impl World {
     /// Creates applications, and waits until all of the fleet are delivered and ready.
     pub(crate) async fn deliver(&self, applications: Vec<Application>) -> Result<()> {
         let api: Api<Application> = Api::namespaced(self.client(), "default");
+        let patience = applications.iter().fold(PATIENCE, |sum, _| sum + EACH);
         stream::iter(applications)
             .map(|application| {
                 let api = api.clone();
@@ -83,8 +97,10 @@ impl World {
             .try_collect::<()>()
             .await
             .context("creating applications")?;
-        until("every application to be delivered", async || {
-            Ok(undelivered(&api).await? == 0)
+        patience::until(patience, LOOK, "every application to be delivered", async || {
+            let (delivered, all) = delivered(&api).await?;
+            ensure!(delivered == all, "{delivered} of {all} are");
+            Ok(())
         })
         .await
     }
@@ -102,6 +118,10 @@ impl World {
 
     pub(crate) fn clusters(&self) -> usize {
         self.clusters
+    }
+
+    pub(crate) fn joined(&self) -> Joined {
+        self.joined
     }
 
     fn takes(&self) -> Result<Taken> {
@@ -145,30 +165,29 @@ pub(crate) async fn available(client: &Client) -> Result<usize> {
     Ok(all.iter().filter(is).count())
 }
 
-/// How many applications are not delivered and ready.
-async fn undelivered(api: &Api<Application>) -> Result<usize> {
+/// Waits until all clusters of a fleet are available.
+pub(crate) async fn all_available(client: &Client, clusters: usize) -> Result<()> {
+    until("every cluster to be available", async || {
+        let now = available(client).await?;
+        ensure!(now == clusters, "{now} of {clusters} are");
+        Ok(())
+    })
+    .await
+}
+
+/// How many applications are delivered and ready, and how many there are.
+async fn delivered(api: &Api<Application>) -> Result<(usize, usize)> {
     let all = api.list(&ListParams::default()).await?;
     let runs = |application: &&Application| {
         let status = application.status.as_ref();
         status.and_then(|status| status.phase) == Some(ApplicationPhase::Running)
     };
-    Ok(all.items.len() - all.iter().filter(runs).count())
+    Ok((all.iter().filter(runs).count(), all.items.len()))
 }
 
-/// Looks until it is so. A hub that does not answer for a moment is asked again.
-pub(crate) async fn until(what: &str, mut look: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let seen = look().await;
-        if matches!(seen, Ok(true)) {
-            return Ok(());
-        }
-        ensure!(
-            Instant::now() < end,
-            "waited {PATIENCE:?} for {what}; last seen: {seen:?}"
-        );
-        sleep(LOOK).await;
-    }
+/// Looks until it is so, for as long as anything is waited for.
+pub(crate) async fn until(what: &str, look: impl AsyncFnMut() -> Result<()>) -> Result<()> {
+    patience::until(PATIENCE, LOOK, what, look).await
 }
 
 /// What a hub takes.
@@ -210,14 +229,19 @@ impl Worlds {
 
     /// Its clusters.
     pub(crate) fn clusters(&self) -> usize {
-        self.size.pick(1_000, 100, 4)
+        self.size.pick(CLUSTERS, 100, 4)
     }
 
     /// The applications of the smaller and of the larger fleet: one Bundle for each and every cluster.
     pub(crate) fn sizes(&self) -> [usize; 2] {
-        let [smaller, larger] = self.size.pick([10, 100], [10, 30], [2, 3]);
+        let [smaller, larger] = self.size.pick(APPLICATIONS, [10, 30], [2, 3]);
         let larger = self.larger.unwrap_or(larger);
         [smaller.min(larger), larger]
+    }
+
+    /// The applications that the fleet has.
+    pub(crate) fn applications(&self) -> usize {
+        self.applications
     }
 
     /// The fleet with at least so many applications, delivered and at rest.
