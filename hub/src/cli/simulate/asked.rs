@@ -6,6 +6,10 @@ use std::{str::FromStr, time::Duration};
 
 /// The longest time that may be written: a year.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+/// The shortest in which nothing is written that nothing further happens: a cluster that is lost is missed by then.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The shortest in which anything can happen.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// Some virtual time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +23,29 @@ impl FromStr for Span {
         let span: SignedDuration = text.parse().map_err(|_| wrong())?;
         let span = Duration::try_from(span).map_err(|_| wrong())?;
         (span <= LONGEST).then_some(Span(span)).ok_or_else(wrong)
+    }
+}
+
+/// How long nothing is written that nothing further happens.
+pub(super) fn patience(text: &str) -> Result<Span, String> {
+    let why = "by then nobody would have missed a cluster that is lost: write 1m or more";
+    at_least(PATIENCE, text, why)
+}
+
+/// How long what is waited for may take.
+pub(super) fn within(text: &str) -> Result<Span, String> {
+    at_least(
+        SHORTEST,
+        text,
+        "by then nothing would have happened: write 1s or more",
+    )
+}
+
+fn at_least(shortest: Duration, text: &str, why: &str) -> Result<Span, String> {
+    let span: Span = text.parse()?;
+    match span.0 >= shortest {
+        true => Ok(span),
+        false => Err(format!("{text} is too short, {why}")),
     }
 }
 
@@ -141,7 +168,7 @@ impl FromStr for Until {
         match text {
             "done" => Ok(Until::Done),
             "delivered" => Ok(Until::Delivered),
-            time => match time.parse() {
+            time => match within(time) {
                 Ok(Span(time)) => Ok(Until::Time(time)),
                 Err(why) => Err(format!("{why}; or done, or delivered")),
             },

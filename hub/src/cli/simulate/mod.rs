@@ -1,6 +1,7 @@
 //! `roundhouse simulate`: the fleet harness for users.
 
 mod asked;
+mod fleet;
 mod script;
 mod structured;
 #[cfg(test)]
@@ -37,7 +38,9 @@ pub(super) struct Args {
     /// a region has tier=canary, the others tier=production
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clusters: u32,
-    /// The clusters of this file, a list of Cluster objects, in place of generated ones: their names, labels, taints and specs
+    /// The clusters of this file, a list of Cluster objects, in place of generated ones: their names, labels, taints and specs,
+    /// and the capacity and allocatable of their status, which their agents report. One that is not accepted, joined and available
+    /// gets nothing in a plan: it is left out, and named on stderr
     #[arg(long, value_name = "F", conflicts_with = "clusters")]
     inventory: Option<PathBuf>,
     /// Namespace of objects that name none
@@ -64,12 +67,12 @@ pub(super) struct Args {
     /// (it is a failure if it is not), or at a time, whatever is left then. Delivered is what stays so for a minute, with no fault on
     #[arg(long, default_value = "done", value_name = "done|delivered|TIME")]
     until: Until,
-    /// Nothing further happens when nothing has been written for so long, and no time of a step or of held removals ends
-    /// later, within --within
-    #[arg(long, default_value = "15m", value_name = "TIME")]
+    /// Nothing further happens when nothing but Leases has been written for so long, and no time of a step or of held removals
+    /// ends later, within --within; a minute at least
+    #[arg(long, default_value = "15m", value_name = "TIME", value_parser = asked::patience)]
     patience: Span,
-    /// The longest that anything that is waited for may take
-    #[arg(long, default_value = "6h", value_name = "TIME")]
+    /// The longest that anything that is waited for may take; a second at least
+    #[arg(long, default_value = "6h", value_name = "TIME", value_parser = asked::within)]
     within: Span,
     /// Output format; wide leaves nothing of the timeline out
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
@@ -79,7 +82,11 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     documents::stdin_once(args.files.iter().chain(&args.inventory))?;
     let proposed = proposals::of_documents(documents::read(&args.files)?, args.namespace.as_deref())?;
-    let made = script::of(args, &proposed)?;
+    let fleet = fleet::of(args)?;
+    for note in &fleet.notes {
+        eprintln!("note: {note}");
+    }
+    let made = script::of(args, &fleet.clusters, &proposed)?;
     let spinner = spinner(&format!(
         "simulating {} on virtual time",
         words::counted(made.script.members.len(), "cluster")

@@ -3,24 +3,21 @@
 use super::{
     Args,
     asked::{Fail, Lose, Until},
+    fleet,
 };
 use crate::{
     cli::{
-        Failure, inventory, plan,
+        Failure, plan,
         proposals::{Kind, Proposed},
     },
     simulate::{
-        MemberSpec,
         fault::{Asks, Dice, Effect, On, Parties, Rule, Side},
         run::{self, Act, Fault, Script},
     },
     words,
 };
 use kube::ResourceExt;
-use roundhouse_api::{
-    cluster::{Cluster, ClusterSpec},
-    names::ClusterName,
-};
+use roundhouse_api::cluster::{Cluster, ClusterSpec};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,19 +37,11 @@ pub(super) struct Made {
     pub(super) applications: Vec<String>,
 }
 
-/// The script of what was asked for.
+/// The script of what was asked for, over these clusters.
 ///
 /// # Errors
 /// A file holds nothing to run; an option names a cluster or a step that is not there.
-pub(super) fn of(args: &Args, proposed: &[Proposed]) -> Result<Made, Failure> {
-    let clusters = match &args.inventory {
-        Some(file) => inventory::read(file)?,
-        None => generated(args.clusters),
-    };
-    if clusters.is_empty() {
-        return Err(Failure::new("E-INVENTORY", "the inventory has no cluster")
-            .advise("a list with at least one Cluster object, or --clusters N"));
-    }
+pub(super) fn of(args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Result<Made, Failure> {
     let applications: Vec<String> = proposed
         .iter()
         .filter(|one| one.kind == Kind::Application)
@@ -63,8 +52,9 @@ pub(super) fn of(args: &Args, proposed: &[Proposed]) -> Result<Made, Failure> {
             .because("the files hold no Application")
             .advise("-f with the file of an Application too"));
     }
-    let mut script = Script::new(members(&clusters)?);
-    script.applications = objects(args, &clusters, proposed);
+    let mut script = Script::new(fleet::members(clusters)?);
+    script.nodes = fleet::nodes(clusters)?;
+    script.applications = objects(args, clusters, proposed);
     script.until = match args.until {
         Until::Done => run::Until::Done {
             within: args.within.0,
@@ -77,45 +67,8 @@ pub(super) fn of(args: &Args, proposed: &[Proposed]) -> Result<Made, Failure> {
         },
         Until::Time(time) => run::Until::At(time),
     };
-    let script = cues(script, args, &clusters, proposed)?;
+    let script = cues(script, args, clusters, proposed)?;
     Ok(Made { script, applications })
-}
-
-/// Clusters `c1`, `c2` and so on in two regions.
-pub(super) fn generated(number: u32) -> Vec<Cluster> {
-    // Three fifths; of two or more one is in the west.
-    let east = (number * 3).div_ceil(5).min(number.saturating_sub(1)).max(1);
-    let cluster = |n: u32| {
-        let region = if n <= east { "east" } else { "west" };
-        let tier = if n == 1 || n == east + 1 {
-            "canary"
-        } else {
-            "production"
-        };
-        let mut cluster = Cluster::new(&format!("c{n}"), ClusterSpec::default());
-        let labels = [("region", region), ("tier", tier)];
-        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        cluster.metadata.labels = Some(labels.into());
-        cluster.spec.accepted = true;
-        inventory::alive(cluster.status.get_or_insert_default());
-        cluster
-    };
-    (1..=number).map(cluster).collect()
-}
-
-fn members(clusters: &[Cluster]) -> Result<Vec<MemberSpec>, Failure> {
-    let member = |cluster: &Cluster| {
-        let name = ClusterName::new(cluster.name_any()).map_err(|error| {
-            Failure::new(
-                "E-INVENTORY",
-                format!("{:?} cannot be a cluster", cluster.name_any()),
-            )
-            .because(error)
-        })?;
-        let labels = cluster.labels().clone();
-        Ok(MemberSpec { name, labels })
-    };
-    clusters.iter().map(member).collect()
 }
 
 /// What is applied when every cluster is there: what clusters of an inventory say, the namespaces, and then the files.
@@ -127,11 +80,9 @@ fn objects(args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Vec<Valu
             ..ClusterSpec::default()
         };
         for cluster in clusters {
-            let mut spec = cluster.spec.clone();
-            spec.accepted = true;
-            if spec != plain {
+            if cluster.spec != plain {
                 objects.push(json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster",
-                    "metadata": {"name": cluster.name_any(), "labels": cluster.labels()}, "spec": spec}));
+                    "metadata": {"name": cluster.name_any(), "labels": cluster.labels()}, "spec": cluster.spec}));
             }
         }
     }

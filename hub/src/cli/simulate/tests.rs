@@ -3,18 +3,25 @@
 use super::{
     Args,
     asked::{Fail, SetLabel, Span, Until},
-    script, structured, timeline,
+    fleet, script, structured, timeline,
 };
 use crate::{
     application::{Decided, Said, Witness},
-    cli::{documents, proposals},
+    cli::{documents, inventory, plan, proposals},
     simulate::{
+        Ends, WORKLOADS, Wires,
         monitor::Promise,
         run::{self, Act, Event, Fault},
     },
 };
 use clap::Parser;
-use serde_json::json;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 const SEED: &str = include_str!("../../../../e2e/samples/01-seed.yaml");
@@ -39,7 +46,9 @@ fn made(words: &[&str]) -> Result<script::Made, String> {
 
 fn made_of(text: &str, words: &[&str]) -> Result<script::Made, String> {
     let proposed = proposals::of_documents(documents::split("app.yaml", text).unwrap(), None).unwrap();
-    script::of(&args(words)?, &proposed).map_err(|failure| failure.to_string())
+    let args = args(words)?;
+    let made = fleet::of(&args).and_then(|fleet| script::of(&args, &fleet.clusters, &proposed));
+    made.map_err(|failure| failure.to_string())
 }
 
 fn lost(made: &script::Made) -> Vec<String> {
@@ -101,6 +110,39 @@ fn what_is_written_is_read() {
     ] {
         assert!(args(&words).is_err(), "{words:?}");
     }
+}
+
+#[test]
+fn times_in_which_nothing_can_happen_are_refused() {
+    for (words, why) in [
+        (
+            ["--patience", "0s"],
+            "error: invalid value '0s' for '--patience <TIME>': 0s is too short, by then nobody would have missed a cluster that \
+             is lost: write 1m or more",
+        ),
+        (
+            ["--patience", "59s"],
+            "error: invalid value '59s' for '--patience <TIME>': ",
+        ),
+        (
+            ["--within", "0s"],
+            "error: invalid value '0s' for '--within <TIME>': 0s is too short, by then nothing would have happened: write 1s or more",
+        ),
+        (
+            ["--until", "0s"],
+            "error: invalid value '0s' for '--until <done|delivered|TIME>': 0s is too short, by then nothing would have happened: \
+             write 1s or more; or done, or delivered",
+        ),
+        (
+            ["--within", "soon"],
+            "error: invalid value 'soon' for '--within <TIME>': \"soon\" is no time: write it like 30s, 5m or 1h, at most a year",
+        ),
+    ] {
+        let refused = args(&words).unwrap_err();
+        assert!(refused.starts_with(why), "{refused}");
+    }
+    let least = args(&["--patience", "1m", "--within", "1s", "--until", "1s"]).unwrap();
+    assert_eq!((least.patience.0.as_secs(), least.within.0.as_secs()), (60, 1));
 }
 
 #[test]
@@ -449,5 +491,177 @@ fn a_hub_that_decides_otherwise_on_the_same_inputs_is_told_in_the_same_run() {
     assert!(
         promises.iter().all(|promise| *promise == Promise::P14),
         "{outcome}"
+    );
+}
+
+/// Two thirds of the room are on c2, which takes only five; what is not there, and what does not answer, has the most.
+const INVENTORY: &str = r#"
+- metadata: {name: c1, labels: {region: east}}
+  status: {capacity: {replicas: 40}, allocatable: {cpu: 2500m, memory: 16Gi}}
+- metadata: {name: c2, labels: {region: east}}
+  status: {capacity: {replicas: "5.9"}, allocatable: {cpu: 12, memory: 8Gi}}
+- metadata: {name: c3, labels: {region: west}}
+  status: {allocatable: {cpu: "3.5", memory: 0.5Ti}}
+- metadata: {name: c4, labels: {region: west}}
+  spec: {accepted: false}
+  status: {allocatable: {cpu: 50}}
+- metadata: {name: c5, labels: {region: west}}
+  spec: {accepted: true}
+  status:
+    allocatable: {cpu: 60}
+    conditions:
+    - {type: Joined, status: "True", reason: r, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}
+    - {type: Available, status: Unknown, reason: r, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}
+- metadata: {name: c6, labels: {region: west}}
+"#;
+
+/// The sample, within each region by what can be allocated.
+fn weighed(resource: &str) -> String {
+    let mut application: Value = serde_saphyr::from_str(SEED).unwrap();
+    let placement = application.pointer_mut("/spec/workflow/steps/0/properties/placement");
+    for rule in placement.unwrap().as_array_mut().unwrap() {
+        rule["weightBy"] = json!({"allocatable": resource});
+    }
+    application.to_string()
+}
+
+#[test]
+fn a_run_over_an_inventory_places_as_the_plan_for_it() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("fleet.yaml");
+    std::fs::write(&file, INVENTORY).unwrap();
+    let words = ["--inventory", file.to_str().unwrap(), "--seed", "5"];
+    for resource in ["cpu", "memory"] {
+        let text = weighed(resource);
+        let proposed = proposals::of_documents(documents::split("app.yaml", &text).unwrap(), None).unwrap();
+        let clusters = inventory::read(&file).unwrap();
+        let plans =
+            plan::plan_all(&plan::offline(&clusters), &proposed, plan::last_taint(&clusters)).unwrap();
+        let decisions = plans.iter().flat_map(|plan| &plan.decisions);
+        let planned: Vec<Value> = decisions
+            .flat_map(|decision| {
+                let workloads = decision.spec.workloads.iter();
+                workloads.map(|workload| plan::of_workload("default/web", &decision.spec.step, workload))
+            })
+            .collect();
+        let made = made_of(&text, &words).unwrap();
+        let outcome = run::run(&made.script, 5);
+        assert!(outcome.is_good(), "{outcome}");
+        assert!(outcome.delivered_at.is_some(), "{outcome}");
+        let told = structured::of(&made, &outcome);
+        assert_eq!(told["decisions"], Value::from(planned), "{resource}");
+        let placed = told["decisions"][0]["clusters"].as_array().unwrap();
+        let on = |name: &str| placed.iter().find(|one| one["name"] == name)?["replicas"].as_u64();
+        assert!(on("c1") > Some(0) && on("c2") > Some(0), "{placed:?}");
+    }
+}
+
+#[test]
+fn what_of_an_inventory_is_not_simulated_is_said() {
+    let of = |text: &str| {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("fleet.yaml");
+        std::fs::write(&file, text).unwrap();
+        let args = args(&["--inventory", file.to_str().unwrap()]).unwrap();
+        let fleet = fleet::of(&args).map_err(|failure| failure.to_string())?;
+        let nodes = fleet::nodes(&fleet.clusters).map_err(|failure| failure.to_string())?;
+        Ok::<_, String>((fleet, nodes))
+    };
+    let (fleet, nodes) = of(INVENTORY).unwrap();
+    assert_eq!(
+        fleet.notes,
+        [
+            "not simulated, since nothing is placed there: c5: condition Available of status.conditions is not True",
+            "not simulated, since nothing is placed there: c4: spec.accepted is not true",
+        ]
+    );
+    assert_eq!(nodes.keys().collect::<Vec<_>>(), ["c1", "c2", "c3"]);
+    // Half a replica is none.
+    let of_c2 = nodes["c2"].capacity.as_ref().unwrap();
+    assert_eq!(of_c2["replicas"].0, "5");
+
+    let tainted = "- {metadata: {name: a}, status: {taints: [{key: k, effect: NoSchedule}]}}";
+    let (fleet, nodes) = of(tainted).unwrap();
+    assert_eq!(
+        fleet.notes,
+        ["not simulated, since the hub sets it itself: status.taints of a: spec.taints is where yours are"]
+    );
+    assert!(nodes.is_empty());
+
+    for (text, why) in [
+        ("[]", "the inventory has no cluster [E-INVENTORY]"),
+        (
+            "- {metadata: {name: a}, spec: {accepted: false}}",
+            "no cluster of the inventory can be simulated [E-INVENTORY]\ncause: not simulated, since nothing is placed there: a: \
+             spec.accepted is not true\ntry:   Cluster objects that are accepted",
+        ),
+        (
+            "- {metadata: {name: a}, status: {allocatable: {cpu: 4, memory: 20Pi}}}",
+            "cluster a cannot be simulated [E-INVENTORY]\ncause: status.allocatable.memory of 20Pi: it is more than an agent reports",
+        ),
+        (
+            "- {metadata: {name: a}, status: {capacity: {a b: 4}}}",
+            "cluster a cannot be simulated [E-INVENTORY]\ncause: status.capacity[a b]: a hub takes that from no agent",
+        ),
+    ] {
+        let refused = of(text).map(|(fleet, _)| fleet.notes).unwrap_err();
+        assert!(refused.starts_with(&format!("error: {why}")), "{refused}");
+    }
+}
+
+/// Five clusters of which two are lost for good, where somebody stamps the namespace of c1 anew so often.
+fn stamped(words: &[&str], every: Duration) -> run::Outcome {
+    let all = [&["--clusters", "5", "--lose", "region=west", "--forever"], words].concat();
+    let mut script = made(&all).unwrap().script;
+    script.wires = Some(Wires::new(move |ends, wire| {
+        if *ends == Ends::new(WORKLOADS, "c1") {
+            let api: Api<Namespace> = Api::all(wire.client("default"));
+            tokio::spawn(async move {
+                for seconds in 1.. {
+                    tokio::time::sleep(every).await;
+                    let seen = Timestamp::from_second(seconds).unwrap().to_string();
+                    let patch = Patch::Merge(json!({"metadata": {"annotations": {"seen": seen}}}));
+                    api.patch("default", &PatchParams::default(), &patch)
+                        .await
+                        .unwrap();
+                }
+            });
+        }
+        wire
+    }));
+    run::run(&script, 3)
+}
+
+#[test]
+fn who_waits_is_idle_when_nothing_but_leases_is_written() {
+    let minute = Duration::from_secs(60);
+    let waits = stamped(&[], 600 * minute);
+    assert!(waits.is_good(), "{waits}");
+    assert!(waits.judged.contains(&Promise::P11), "{:?}", waits.judged);
+    assert!(waits.took < 20 * minute, "{waits}");
+
+    let restless = stamped(&[], 5 * minute);
+    let broken: Vec<_> = restless
+        .broken
+        .iter()
+        .map(|broken| (broken.promise, &*broken.object.server))
+        .collect();
+    assert_eq!(broken[..1], [(Promise::P11, "c1")], "{restless}");
+    assert!(broken.iter().all(|one| *one == broken[0]), "{restless}");
+    let why = &restless.failures[0].what;
+    assert!(
+        why.starts_with("nothing further happens, and it is not quiet: 6 writes of nothing but times; what waits: c4, c5 are cut off"),
+        "{why}"
+    );
+    assert!(restless.took < 55 * minute, "{restless}");
+
+    // Sooner than others look again nobody can tell.
+    let restless = stamped(&["--patience", "5m", "--within", "30m"], minute);
+    assert!(restless.broken.is_empty(), "{restless}");
+    let why = &restless.failures[0].what;
+    let end = " writes of nothing but times";
+    assert!(
+        why.starts_with("not delivered after 1800s: c4, c5 are cut off; ") && why.ends_with(end),
+        "{why}"
     );
 }

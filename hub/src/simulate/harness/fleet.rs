@@ -43,7 +43,7 @@ impl Fleet {
     /// has joined.
     ///
     /// # Errors
-    /// A server refuses a definition or a Cluster.
+    /// A server refuses a definition, a Cluster or a node.
     pub async fn start(options: FleetOptions) -> Result<Fleet, HarnessError> {
         let server = Backend::of(&options, HUB);
         run::install(&server.client(), &options.hub).await?;
@@ -64,7 +64,7 @@ impl Fleet {
     /// Adds a member: an accepted Cluster on the hub, a server, an agent, a simulator.
     ///
     /// # Errors
-    /// A server refuses the Cluster or a definition.
+    /// A server refuses the Cluster, the node or a definition.
     pub async fn add_member(&mut self, spec: MemberSpec) -> Result<(), HarnessError> {
         let name = spec.name.to_string();
         let mut cluster = Cluster::new(
@@ -84,7 +84,7 @@ impl Fleet {
                 if status.is_already_exists() && !self.members.contains_key(&name) => {}
             Err(error) => return Err(HarnessError::api(format!("creating Cluster {name}"))(error)),
         }
-        let member = Member::start(spec, &self.options, &self.server);
+        let member = Member::start(spec, &self.options, &self.server).await?;
         self.members.insert(name, member);
         Ok(())
     }

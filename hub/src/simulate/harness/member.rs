@@ -1,9 +1,15 @@
 //! One member: an API server, its simulated workloads, and its agent.
 
 use super::{
-    Configure, FleetOptions, MemberSpec, WORKLOADS, backend::Backend, options::seed_of, worker::Worker,
+    Configure, FleetOptions, HarnessError, MemberSpec, WORKLOADS, backend::Backend, options::seed_of,
+    worker::Worker,
 };
 use crate::{simulate::workloads, steady::Steady};
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, api::PostParams};
+
+/// The name of a member's node.
+const NODE: &str = "node-1";
 
 pub(super) struct Member {
     pub(super) spec: MemberSpec,
@@ -13,9 +19,25 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn start(spec: MemberSpec, options: &FleetOptions, hub: &Backend) -> Member {
+    /// Starts all of it, over the node that it has.
+    ///
+    /// # Errors
+    /// The server refuses the node.
+    pub(super) async fn start(
+        spec: MemberSpec,
+        options: &FleetOptions,
+        hub: &Backend,
+    ) -> Result<Member, HarnessError> {
         let seed = seed_of(options.seed, spec.name.as_str());
         let server = Backend::of(options, spec.name.as_str());
+        if let Some(status) = options.nodes.get(spec.name.as_str()) {
+            let mut node = Node::default();
+            node.metadata.name = Some(NODE.to_owned());
+            node.status = Some(status.clone());
+            let nodes: Api<Node> = Api::all(server.client());
+            let made = nodes.create(&PostParams::default(), &node).await;
+            made.map_err(HarnessError::api(format!("creating the node of {}", spec.name)))?;
+        }
         let client = server.client_of(options, WORKLOADS);
         let model = workloads::Model {
             seed,
@@ -31,7 +53,7 @@ impl Member {
             agent: None,
         };
         member.start_agent(hub, options);
-        member
+        Ok(member)
     }
 
     /// Starts the agent if it is not running.

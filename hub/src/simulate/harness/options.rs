@@ -2,6 +2,7 @@
 
 use super::{Standing, Wires};
 use crate::{run::HubOptions, simulate::workloads::Model};
+use k8s_openapi::api::core::v1::NodeStatus;
 use kube::Client;
 use roundhouse_agent::Config;
 use roundhouse_api::{bundle::ApplyOnce, clock::SharedClock, names::ClusterName};
@@ -103,6 +104,9 @@ pub struct FleetOptions {
     pub apply_once: ApplyOnce,
     /// API servers that stand already and are used in place of embedded ones, by the name of the member, or [`HUB`].
     pub standing: BTreeMap<String, Standing>,
+    /// What the one node of a member has, by the name of the member; others have none. Its agent reports the capacity and what can
+    /// be allocated.
+    pub nodes: BTreeMap<String, NodeStatus>,
     /// Whether the servers count the writes of every object, not only their sum.
     pub count_per_object: bool,
     /// Whether the embedded servers refuse mistakes of clients that Kubernetes tolerates.
@@ -135,6 +139,7 @@ impl FleetOptions {
             hub: HubOptions::default(),
             apply_once: ApplyOnce::Never,
             standing: BTreeMap::new(),
+            nodes: BTreeMap::new(),
             count_per_object: false,
             strict: true,
             limits: StoreLimits::default(),

@@ -235,6 +235,12 @@ impl Monitor {
         self.inner.lock().trace.len()
     }
 
+    /// How many writes of all servers there were so far, Leases aside: those of nothing but times, which are no part of the trace,
+    /// too.
+    pub fn commits(&self) -> usize {
+        self.inner.lock().versions.values().map(Vec::len).sum()
+    }
+
     /// What has happened so far.
     pub fn trace(&self) -> Trace {
         self.inner.lock().trace.clone()

@@ -1,9 +1,12 @@
 //! The loop of a run: acts when they are due, deaths when they come, and the end.
 
 use super::{Act, Cue, Outcome, Script, Until, look, perform::Later, stage::Stage};
-use crate::simulate::{
-    HUB,
-    monitor::{Broken, Note},
+use crate::{
+    simulate::{
+        HUB,
+        monitor::{Broken, Monitor, Note},
+    },
+    words,
 };
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::{Instant, sleep_until};
@@ -29,7 +32,8 @@ const DUES: Duration = Duration::from_secs(15 * 60);
 /// What is delivered stays so for so long: longer than a Lease holds, so that whoever went a moment ago is missed by then,
 /// and than reports wait whose texts alone have changed.
 const HOLDS: Duration = Duration::from_secs(60);
-/// Where a fault is on that nobody ends, nothing further is expected when nothing has been written for so long.
+/// Where a fault is on that nobody ends, nothing further is expected when nothing has been written for so long. Everybody has
+/// looked at what waits by then, and tried it again: what is still written after it says nothing new.
 const STANDS_STILL: Duration = Duration::from_secs(15 * 60);
 
 /// What is to be done when.
@@ -54,6 +58,46 @@ impl Due {
     fn ripe(&mut self) -> Option<Later> {
         let first = self.all.first_entry()?;
         (first.key().0 <= Instant::now()).then(|| first.remove())
+    }
+}
+
+/// How a settling fleet ends.
+struct Settled {
+    /// How long it took until everything was delivered, if it was.
+    took: Option<Duration>,
+    /// What waits.
+    waits: Vec<String>,
+    /// Nothing was written for so long.
+    idle: Option<Duration>,
+}
+
+impl Settled {
+    fn waiting(waits: Vec<String>) -> Settled {
+        Settled {
+            took: None,
+            waits,
+            idle: None,
+        }
+    }
+}
+
+/// What was written up to a moment.
+#[derive(Clone, Copy)]
+struct Written {
+    /// What the trace has.
+    happened: u64,
+    /// Writes of nothing but times among them.
+    commits: usize,
+    at: Instant,
+}
+
+impl Written {
+    fn by_now(monitor: &Monitor) -> Written {
+        Written {
+            happened: monitor.happened(),
+            commits: monitor.commits(),
+            at: Instant::now(),
+        }
     }
 }
 
@@ -262,11 +306,17 @@ impl Driver<'_> {
         }
         let failures = self.stage.failures.len();
         let began = Instant::now();
-        let (took, waits) = self.settle(within, idle).await;
+        let Settled { took, waits, idle } = self.settle(within, idle).await;
         if took.is_some() {
             self.agrees(began).await;
             self.rests(quiet).await;
-        } else if matches!(self.script.until, Until::Delivered { .. })
+        } else if idle.is_some_and(|idle| idle >= quiet) && !quiet.is_zero() {
+            // That was the quiet of who waits. What time alone moves on later would be no breach of it.
+            self.stage.monitor.note(&Note::Quiet);
+            self.stage.monitor.note(&Note::Busy);
+        }
+        if took.is_none()
+            && matches!(self.script.until, Until::Delivered { .. })
             && self.stage.failures.len() == failures
         {
             self.stage.fail(format!("not delivered: {}", waits.join("; ")));
@@ -303,11 +353,14 @@ impl Driver<'_> {
     }
 
     /// Until everything is delivered and stays so, and how long it took to be; or, with `idle`, until nothing has been written for
-    /// so long. What waits then. Not to get there `within` is a failure. The deadline of the run is an end, too.
-    async fn settle(&mut self, within: Duration, idle: Option<Duration>) -> (Option<Duration>, Vec<String>) {
+    /// so long. What waits then. Not to get there `within` is a failure, and so is that writes of nothing but times go on while it
+    /// waits. The deadline of the run is an end, too.
+    async fn settle(&mut self, within: Duration, idle: Option<Duration>) -> Settled {
         let began = Instant::now();
         self.delivered_at = None;
-        let mut happened = (self.stage.monitor.happened(), began);
+        // When something was written last, and when something new was.
+        let mut written = Written::by_now(&self.stage.monitor);
+        let mut moved = written;
         let mut looked: Option<(u64, Instant, Vec<String>)> = None;
         let mut delivered: Option<Instant> = None;
         loop {
@@ -334,34 +387,67 @@ impl Driver<'_> {
                 let then = self.stage.now().saturating_sub(ago);
                 self.stage.tell_at(then, "everything is delivered");
                 self.delivered_at = Some(then);
-                return (Some(began.elapsed().saturating_sub(ago)), waits);
+                return Settled {
+                    took: Some(began.elapsed().saturating_sub(ago)),
+                    waits,
+                    idle: None,
+                };
             }
             if self.is_over(Instant::now()) {
                 let since = delivered.map(|since| since.elapsed());
                 self.delivered_at = since.map(|ago| self.stage.now().saturating_sub(ago));
-                return (None, waits);
+                return Settled::waiting(waits);
             }
-            let now = (self.stage.monitor.happened(), Instant::now());
-            if now.0 != happened.0 || is_due {
-                happened = now;
-            } else if delivered.is_none() && idle.is_some_and(|idle| happened.1.elapsed() >= idle) {
+            let now = Written::by_now(&self.stage.monitor);
+            if now.happened != moved.happened || is_due {
+                moved = now;
+            }
+            if (now.happened, now.commits) != (written.happened, written.commits) || is_due {
+                written = now;
+            } else if let Some(idle) =
+                idle.filter(|idle| delivered.is_none() && written.at.elapsed() >= *idle)
+            {
                 let Some(after) = self.moves_on_after(within.saturating_sub(began.elapsed())).await else {
                     self.stage.tell(format!(
                         "nothing further happens; what waits: {}",
                         waits.join("; ")
                     ));
-                    return (None, waits);
+                    return Settled {
+                        took: None,
+                        waits,
+                        idle: Some(idle),
+                    };
                 };
                 // From there on it is waited for anew.
                 let moves_on = Instant::now() + after;
                 self.pass(self.deadline.map_or(moves_on, |deadline| deadline.min(moves_on)))
                     .await;
-                happened.1 = Instant::now();
+                (written.at, moved.at) = (Instant::now(), Instant::now());
+            }
+            let of_times = now.commits.saturating_sub(moved.commits);
+            // Nothing new for twice as long, and yet it was never idle.
+            let restless = idle.filter(|idle| delivered.is_none() && moved.at.elapsed() >= *idle * 2);
+            if let Some(idle) = restless.filter(|idle| *idle >= STANDS_STILL) {
+                // The next of these writes is named as what it is.
+                let left = self
+                    .deadline
+                    .map(|deadline| deadline.duration_since(Instant::now()));
+                self.rests(left.map_or(idle, |left| left.min(idle))).await;
+                self.stage.fail(format!(
+                    "nothing further happens, and it is not quiet: {} of nothing but times; what waits: {}",
+                    words::counted(of_times, "write"),
+                    waits.join("; ")
+                ));
+                return Settled::waiting(waits);
             }
             if delivered.is_none() && began.elapsed() >= within {
-                self.stage
-                    .fail(format!("not delivered after {within:?}: {}", waits.join("; ")));
-                return (None, waits);
+                let mut why = waits.join("; ");
+                if of_times > 0 {
+                    let writes = words::counted(of_times, "write");
+                    why = format!("{why}; since something happened there were {writes} of nothing but times");
+                }
+                self.stage.fail(format!("not delivered after {within:?}: {why}"));
+                return Settled::waiting(waits);
             }
             looked = Some((then, at, waits));
             let next = Instant::now() + LOOKS;

@@ -6,10 +6,11 @@ use crate::{
     run::HubOptions,
     simulate::{HUB, MemberSpec, OTHER_HUB, Wires, monitor::Promise, workloads::Model},
 };
+use k8s_openapi::api::core::v1::NodeStatus;
 use roundhouse_agent::Config;
 use roundhouse_api::names::ClusterName;
 use serde_json::Value;
-use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc, time::Duration};
 
 /// Something that is done at a time.
 #[derive(Debug, Clone)]
@@ -38,7 +39,7 @@ pub enum Until {
     Done {
         /// The longest that this may take.
         within: Duration,
-        /// How long nothing is written that nothing more is expected.
+        /// How long nothing but Leases is written that nothing more is expected.
         idle: Duration,
         /// How long nothing may be written after everything is delivered.
         quiet: Duration,
@@ -57,6 +58,8 @@ type Changes<T> = dyn Fn(&mut T) + Send + Sync;
 pub struct Script {
     /// The members.
     pub members: Vec<MemberSpec>,
+    /// What the node of a member has, by its name ([`FleetOptions::nodes`](crate::simulate::FleetOptions::nodes)).
+    pub nodes: BTreeMap<String, NodeStatus>,
     /// The hubs, by name. The first one is there with the API server from the start; [`HUB`] is one process with it, unless
     /// [`Script::server_apart`].
     pub hubs: Vec<String>,
@@ -64,6 +67,8 @@ pub struct Script {
     pub server_apart: bool,
     /// The API server of the hub knows nothing of terms ([`roundhouse_apiserver::TERM`]), as a kube-apiserver.
     pub foreign_server: bool,
+    /// The API servers drop fields that they do not know, as Kubernetes does, where they otherwise refuse the write.
+    pub lenient: bool,
     /// Whether the hubs stand for election, and how.
     pub election: Option<Timing>,
     /// Objects that are created on the hub when every cluster is available: Applications and what they need.
@@ -109,9 +114,11 @@ impl Script {
     pub fn new(members: Vec<MemberSpec>) -> Script {
         Script {
             members,
+            nodes: BTreeMap::new(),
             hubs: vec![HUB.to_owned()],
             server_apart: false,
             foreign_server: false,
+            lenient: false,
             election: None,
             applications: Vec::new(),
             cues: Vec::new(),

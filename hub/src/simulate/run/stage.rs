@@ -74,7 +74,9 @@ impl Stage {
         let (network, deaths) = Network::new(seed, seen.clone());
         let (failures, failed_stores) = tokio::sync::mpsc::unbounded_channel();
         let mut options = FleetOptions::new(script.members.clone(), Arc::new(clock));
+        options.nodes.clone_from(&script.nodes);
         options.limits.history_events = script.history;
+        options.strict = !script.lenient;
         let shelves = Shelves::new(seed, options.limits, seen.clone(), failures);
         if let Some(writes) = script.queue {
             shelves.queue(writes);
