@@ -119,7 +119,7 @@ fn ahead(bundle: &Bundle) -> Option<Ahead> {
 /// # Errors
 /// The API server does not answer, or the mark is another one by now.
 pub async fn confirm(client: &Client, mark: &ConfigMap, seen: &Seen) -> Result<i64, kube::Error> {
-    let epoch = confirming_epoch(seen.epoch);
+    let epoch = confirming_epoch(seen.epoch, restored_at(mark));
     let patch = json!({"data": {EPOCH: epoch.to_string()},
         "metadata": {"resourceVersion": mark.resource_version()}});
     let marks: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
@@ -129,9 +129,13 @@ pub async fn confirm(client: &Client, mark: &ConfigMap, seen: &Seen) -> Result<i
     Ok(epoch)
 }
 
-/// The epoch that confirms a restored hub, above the highest one that is stored or was reported.
-fn confirming_epoch(seen: i64) -> i64 {
-    seen.max(0).saturating_add(AHEAD).min(MAX_EPOCH - 1)
+/// The epoch that confirms a restored hub, above the highest one that is stored or was reported. The seconds of the clock when it
+/// was restored are one, too: of two hubs that are restored from one backup the later one goes on above the earlier one, whether or
+/// not its agents have reported.
+fn confirming_epoch(seen: i64, restored: Option<Timestamp>) -> i64 {
+    let ahead = seen.max(0).saturating_add(AHEAD);
+    let clock = restored.map_or(0, Timestamp::as_second);
+    ahead.max(clock).min(MAX_EPOCH - 1)
 }
 
 /// The epoch that a mark confirms; `None` as long as it does not.
@@ -196,9 +200,20 @@ mod tests {
 
     #[test]
     fn a_confirming_epoch_is_above_all() {
-        assert_eq!(confirming_epoch(0), 1_000);
-        assert_eq!(confirming_epoch(41), 1_041);
-        assert_eq!(confirming_epoch(-5), 1_000);
-        assert!(confirming_epoch(i64::MAX) < MAX_EPOCH, "there is a term after it");
+        assert_eq!(confirming_epoch(0, None), 1_000);
+        assert_eq!(confirming_epoch(41, None), 1_041);
+        assert_eq!(confirming_epoch(-5, None), 1_000);
+        assert!(
+            confirming_epoch(i64::MAX, None) < MAX_EPOCH,
+            "there is a term after it"
+        );
+        // The same backup twice.
+        let [first, second] = ["2026-01-02T00:00:00Z", "2026-01-02T00:01:00Z"].map(|at| at.parse().ok());
+        let first = confirming_epoch(5, first);
+        assert_eq!(confirming_epoch(5, second), first + 60);
+        assert_eq!(confirming_epoch(first + 3, second), first + 1_003);
+        let last = confirming_epoch(5, Some(Timestamp::MAX));
+        assert!(last < MAX_EPOCH);
+        assert_eq!(confirming_epoch(5, Some(Timestamp::MIN)), 1_005);
     }
 }

@@ -96,6 +96,10 @@ pub async fn run(
         return Ok(());
     }
     let (gate, leading) = (options.gate.clone(), options.leading.clone());
+    let cluster = ClusterOptions {
+        metrics: options.application.metrics.clone(),
+        ..options.cluster.clone()
+    };
     let gated = gate.client(client.clone());
     let mut application = options.application.clone();
     if application.executor.is_none() {
@@ -121,7 +125,7 @@ pub async fn run(
     );
     let clusters = cluster::run(
         gated.clone(),
-        options.cluster.clone(),
+        cluster,
         leading.clone(),
         steady,
         controllers.clone(),

@@ -1,4 +1,4 @@
-//! Notices watches on which nothing comes any more.
+//! Notices watches on which nothing comes any more, and those of kinds that are not there.
 //!
 //! kube's watcher gives up a watch that has been silent for a little longer than it may last, and makes it anew without a word to
 //! whoever listens. An API server ends it before that, and sends bookmarks until then: on such a watch something got lost.
@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use kube::{Client, client::Body};
+use kube::{Client, client::Body, runtime::watcher};
 use std::{
     pin::Pin,
     task::{Context, Poll},
@@ -37,6 +37,16 @@ pub(crate) fn noticing(client: Client, silent: impl Fn() + Clone + Send + Sync +
         }
     });
     Client::new(service, namespace)
+}
+
+/// Whether the API server does not know the kind.
+pub(crate) fn is_missing(error: &watcher::Error) -> bool {
+    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))) = error
+    else {
+        return false;
+    };
+    status.code == 404
 }
 
 /// The body of an answer.

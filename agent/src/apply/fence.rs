@@ -46,22 +46,24 @@ pub(crate) fn check_hash(declared: Option<&str>, manifests: &[Value]) -> Result<
     }
 }
 
-/// Checks the order of writes of one Bundle uid: by epoch, and within one epoch by generation. A newer epoch may come
-/// with a lower generation (the hub was restored and its administrator confirmed it).
+/// Checks the order of writes: by epoch, and of one Bundle uid within one epoch by generation. A newer epoch may come with a
+/// lower generation (the hub was restored and its administrator confirmed it). A Bundle that was made again has generations of
+/// its own, and one that was made by hand has no epoch.
 pub(crate) fn check_order(
     uid: &str,
     epoch: Option<i64>,
     generation: i64,
     ledger: &AppliedBundleSpec,
 ) -> Result<(), Fenced> {
-    if ledger.bundle_uid != uid {
+    let same = ledger.bundle_uid == uid;
+    if !same && epoch.is_none() {
         return Ok(());
     }
     let (found, obeyed) = (epoch.unwrap_or(0), ledger.epoch.unwrap_or(0));
     if found < obeyed {
         return Err(Fenced::OldEpoch { found, obeyed });
     }
-    if found == obeyed && generation < ledger.generation {
+    if same && found == obeyed && generation < ledger.generation {
         return Err(Fenced::OldGeneration {
             found: generation,
             obeyed: ledger.generation,
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn older_writes_of_the_same_bundle_are_ignored() {
+    fn older_writes_are_ignored() {
         let ledger = AppliedBundleSpec {
             bundle_uid: "u".into(),
             generation: 5,
@@ -100,7 +102,9 @@ mod tests {
             ("u", Some(6), 9, Some("OldEpoch")),
             ("u", None, 9, Some("OldEpoch")),
             ("u", Some(7), 4, Some("OldGeneration")),
-            ("other", Some(1), 1, None),
+            ("other", Some(7), 1, None),
+            ("other", Some(1), 9, Some("OldEpoch")),
+            ("other", None, 1, None),
         ];
         for (uid, epoch, generation, expected) in cases {
             let got = check_order(uid, epoch, generation, &ledger)

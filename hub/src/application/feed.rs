@@ -9,7 +9,7 @@ use super::{
 use crate::{
     dispatch::Slim,
     relist::{key_of, trusted},
-    silence::{LASTS, noticing},
+    silence::{LASTS, is_missing, noticing},
 };
 use futures::{
     Stream, StreamExt,
@@ -310,16 +310,6 @@ fn dynamic(client: Client) -> Api<DynamicObject> {
 /// Placements with their fields as they are, the unknown ones included.
 fn placements(client: Client) -> Api<DynamicObject> {
     Api::all_with(client, &placement_resource())
-}
-
-/// Whether the API server does not know the kind.
-fn is_missing(error: &watcher::Error) -> bool {
-    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
-    | watcher::Error::WatchStartFailed(kube::Error::Api(status))) = error
-    else {
-        return false;
-    };
-    status.code == 404
 }
 
 type Feed<'a> = Pin<Box<dyn Stream<Item = (Kind, News)> + Send + 'a>>;

@@ -56,8 +56,8 @@ pub async fn run(
     let Some(hub_id) = found else {
         return;
     };
+    let mut sightings = sightings(&client, &options.metrics);
     let mut controller = Controller::new(client.clone(), options, leading.clone(), clock, hub_id);
-    let mut sightings = sightings(&client);
     let mut term = None;
     let mut running = Running::default();
     loop {
@@ -79,7 +79,8 @@ pub async fn run(
                         leading.has_listed_clusters();
                     }
                 }
-                Some(Err(error)) => tracing::debug!(%error, "a watch of the cluster controller broke off and starts over"),
+                // It is told of where it is made again.
+                Some(Err(_)) => {}
                 None => return,
             },
             () = tokio::time::sleep(pause), if term.is_some() => controller.begin(&mut running),

@@ -260,12 +260,18 @@ impl Leaving<'_> {
         }
         let requests: Api<CertificateSigningRequest> = Api::all(self.client.clone());
         let request = AgentName::request(self.name);
-        let deleted = requests.delete(&request, &DeleteParams::background()).await;
-        match deleted {
+        let failed = || self.failed("removing the request of its agent");
+        let Some(found) = requests.get_opt(&request).await.map_err(failed())? else {
+            return Ok(());
+        };
+        // Not one of the same name that a cluster makes that joins again.
+        let this = DeleteParams::background().preconditions(Preconditions {
+            uid: found.uid(),
+            resource_version: found.resource_version(),
+        });
+        match requests.delete(&request, &this).await {
             Err(Error::Api(status)) if status.is_not_found() => Ok(()),
-            answer => answer
-                .map(drop)
-                .map_err(self.failed("removing the request of its agent")),
+            answer => answer.map(drop).map_err(failed()),
         }
     }
 

@@ -1,7 +1,11 @@
 //! What the cluster controller sees: its watches, and what they have shown.
 
 use super::Mirror;
-use crate::relist::remembering;
+use crate::{
+    metrics::Metrics,
+    relist::remembering,
+    silence::{LASTS, is_missing, noticing},
+};
 use futures::{
     StreamExt, TryStreamExt,
     stream::{self, BoxStream},
@@ -34,22 +38,48 @@ pub(super) enum Sighting {
     Request(Event<CertificateSigningRequest>),
 }
 
-/// What all watches show.
-pub(super) fn sightings(client: &Client) -> BoxStream<'static, watcher::Result<Sighting>> {
+/// What all watches show. One that breaks, or is given up as nothing comes, is counted.
+pub(super) fn sightings(client: &Client, metrics: &Metrics) -> BoxStream<'static, watcher::Result<Sighting>> {
     /// `remembers`: what does not go out of what is selected before it is gone; its lists do not go back.
     fn watch<K>(
-        api: Api<K>,
+        (client, metrics): (&Client, &Metrics),
         config: watcher::Config,
         remembers: bool,
         wrap: fn(Event<K>) -> Sighting,
     ) -> BoxStream<'static, watcher::Result<Sighting>>
     where
-        K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+        K: kube::Resource<DynamicType = ()>
+            + Clone
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug
+            + Send
+            + 'static,
     {
         use kube::runtime::WatchStreamExt;
+        let kind = K::kind(&());
+        let (counts, broke) = (metrics.clone(), metrics.clone());
+        let gives_up = {
+            let kind = kind.clone();
+            move || {
+                counts.watch_broke(&kind);
+                tracing::warn!(%kind, "a watch of the cluster controller was silent, it is made again");
+            }
+        };
+        let api: Api<K> = Api::all(noticing(client.clone(), gives_up));
         // Nobody here asks who wrote what, and a fleet has five of these for each cluster.
-        let events = watcher(api.clone(), config)
+        // Of a kind that was never there: a hub that starts on an empty API server has yet to install it.
+        let mut awaited = true;
+        let events = watcher(api.clone(), config.timeout(LASTS))
             .default_backoff()
+            .inspect(move |event| match event {
+                Err(error) if awaited && is_missing(error) => {}
+                Err(error) => {
+                    broke.watch_broke(&kind);
+                    tracing::warn!(%kind, %error, "a watch of the cluster controller broke, it is made again");
+                }
+                Ok(Event::Init) => {}
+                Ok(_) => awaited = false,
+            })
             .modify(|object| object.meta_mut().managed_fields = None);
         match remembers {
             true => remembering(api, events).map_ok(wrap).boxed(),
@@ -60,12 +90,13 @@ pub(super) fn sightings(client: &Client) -> BoxStream<'static, watcher::Result<S
     let leases = all().fields(&format!("metadata.name={AGENT_LEASE}"));
     let requests = all().fields(&format!("spec.signerName={CLIENT_SIGNER}"));
     let namespaces = all().labels(label::CLUSTER);
+    let by = (client, metrics);
     stream::select_all([
-        watch(Api::all(client.clone()), namespaces, false, Sighting::Namespace),
-        in_batches(watch(Api::all(client.clone()), leases, true, Sighting::Lease)),
-        watch(Api::all(client.clone()), all(), true, Sighting::Report),
-        watch(Api::all(client.clone()), requests, false, Sighting::Request),
-        watch(Api::all(client.clone()), all(), true, Sighting::Cluster),
+        watch(by, namespaces, false, Sighting::Namespace),
+        in_batches(watch(by, leases, true, Sighting::Lease)),
+        watch(by, all(), true, Sighting::Report),
+        watch(by, requests, false, Sighting::Request),
+        watch(by, all(), true, Sighting::Cluster),
     ])
     .boxed()
 }
