@@ -1,34 +1,50 @@
-//! What users wrote as it is to be applied.
+//! What applications come to in every cluster, and what Bundles have of it.
 
-use roundhouse_api::{
-    application::{ComponentKind, ValidApplication},
-    decision::WorkloadRef,
-};
+use crate::render::{self, ReplicaPaths};
+use roundhouse_api::{application::ValidApplication, decision::WorkloadRef};
 use serde_json::Value;
 
-/// The objects that every Bundle of an application has as they are written, the replicas aside, which are divided: those of its
-/// `k8s-objects` components, but for Jobs, which are made once. None where a step takes one component only, or changes any.
-pub(super) fn raw_objects(application: &ValidApplication) -> impl Iterator<Item = &Value> {
+/// Groups of kinds that are built in, beside those below `k8s.io`: where their counts live is known.
+const BUILT_IN: [&str; 5] = ["", "apps", "batch", "autoscaling", "policy"];
+
+/// The manifests that every Bundle of an application has, the replicas aside, which are divided: what its components and their
+/// traits render to, but for Jobs, which are made once, and for kinds whose counts may live anywhere. None where the clusters of a
+/// step get anything else: one component only, or what overrides make of it.
+pub(super) fn everywhere(namespace: &str, name: &str, application: &ValidApplication) -> Vec<Value> {
     let mut steps = application.all_steps().filter_map(|step| step.kind.deploy());
-    let is_whole = steps.all(|step| step.components.is_none() && step.only.is_none());
-    let components = application.components.iter().filter(move |_| is_whole);
-    let raw = components.filter_map(|component| match &component.kind {
-        ComponentKind::Objects(raw) => Some(&raw.objects),
-        _ => None,
-    });
-    raw.flatten().filter(|object| object["kind"] != "Job")
+    let differs = steps
+        .any(|step| step.components.is_some() || step.only.is_some() || !step.placement.overrides.is_empty());
+    if differs {
+        return Vec::new();
+    }
+    let rendered = render::render(namespace, name, application);
+    let manifests = rendered
+        .components
+        .into_iter()
+        .flat_map(|component| component.manifests);
+    manifests
+        .filter(|manifest| manifest["kind"] != "Job" && is_built_in(manifest))
+        .collect()
+}
+
+fn is_built_in(manifest: &Value) -> bool {
+    let of = manifest
+        .get("apiVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let group = of.split_once('/').map_or("", |(group, _)| group);
+    BUILT_IN.contains(&group) || group.ends_with(".k8s.io")
 }
 
 /// What of that is otherwise in the `manifests` of a cluster, or is not there, each in a few words.
 pub(super) fn unlike<'a, M: Iterator<Item = &'a Value>>(
-    application: &'a ValidApplication,
+    everywhere: &'a [Value],
     manifests: impl Fn() -> M + 'a,
 ) -> impl Iterator<Item = String> {
-    raw_objects(application).filter_map(move |object| {
+    everywhere.iter().filter_map(move |object| {
         let mut wanted = object.clone();
-        if let Some(spec) = wanted.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.remove("replicas");
-        }
+        let counts = render::count_paths(object, &ReplicaPaths::default());
+        counts.iter().for_each(|count| without(&mut wanted, count));
         let why = match manifests().find(|manifest| is_same(object, manifest)) {
             None => "is not there".to_owned(),
             Some(manifest) => format!("differs at {}", missing(&wanted, manifest, "")?),
@@ -41,6 +57,16 @@ pub(super) fn unlike<'a, M: Iterator<Item = &'a Value>>(
         };
         Some(format!("{} {} {why}", text("/kind"), text("/metadata/name")))
     })
+}
+
+/// Takes the field at a JSON pointer away.
+fn without(object: &mut Value, pointer: &str) {
+    let parts = pointer.rsplit_once('/');
+    let parent =
+        parts.and_then(|(parent, field)| Some((object.pointer_mut(parent)?.as_object_mut()?, field)));
+    if let Some((parent, field)) = parent {
+        parent.remove(field);
+    }
 }
 
 /// Whether a manifest is the one of an object.
@@ -73,8 +99,8 @@ pub(super) fn replicas(manifest: &Value) -> Option<u64> {
 }
 
 /// How many replicas the application asks for of a workload, if that is one of these objects.
-pub(super) fn replicas_of(application: &ValidApplication, workload: &WorkloadRef) -> Option<u64> {
-    let mut own = raw_objects(application).filter(|object| is_of(object, workload));
+pub(super) fn replicas_of(everywhere: &[Value], workload: &WorkloadRef) -> Option<u64> {
+    let mut own = everywhere.iter().filter(|object| is_of(object, workload));
     own.next().filter(|_| is_divided(workload)).and_then(replicas)
 }
 
@@ -109,17 +135,38 @@ mod tests {
         let whole = json!({"type": "deploy", "properties": {"placement": placement}});
         let one = json!({"type": "apply-component", "properties": {"name": "raw", "placement": placement}});
         let changed = json!({"type": "deploy", "properties": {"policies": ["more"], "placement": placement}});
+        let overridden = json!({"type": "deploy", "properties": {"placement": placement, "overrides": [
+            {"clusterSelector": {"region": "east"}, "target": {"kind": "ConfigMap", "name": "a"},
+                "jsonPatch": [{"op": "add", "path": "/data", "value": {"a": "b"}}]}]}});
         let policies = json!([{"name": "more", "type": "override", "properties": {"components": [
             {"name": "app", "properties": {"image": "nginx:2"}}]}}]);
-        for (step, expected) in [(whole, 1), (one, 0), (changed, 0)] {
+        let all = ["Deployment", "ConfigMap"];
+        for (step, expected) in [(whole, &all[..]), (one, &[]), (changed, &[]), (overridden, &[])] {
             let spec = json!({"policies": policies, "workflow": {"steps": [step]}, "components": [
                 {"name": "app", "type": "worker", "properties": {"image": "nginx:1"}},
                 {"name": "raw", "type": "k8s-objects", "properties": {"objects": [object("ConfigMap"), object("Job")]}}]});
-            let valid = validate(&spec).unwrap();
-            let raw: Vec<&Value> = raw_objects(&valid).collect();
-            assert_eq!(raw.len(), expected, "{spec}");
-            assert!(raw.iter().all(|object| object["kind"] == "ConfigMap"));
+            let all = everywhere("n", "a", &validate(&spec).unwrap());
+            let kinds: Vec<&Value> = all.iter().map(|object| &object["kind"]).collect();
+            assert_eq!(kinds, expected.iter().collect::<Vec<_>>(), "{spec}");
         }
+    }
+
+    #[test]
+    fn traits_are_part_of_it_and_kinds_with_counts_elsewhere_are_not() {
+        let game = json!({"apiVersion": "games.io/v1", "kind": "Game", "metadata": {"name": "g"}, "spec": {"size": 3}});
+        let template = json!({"spec": {"containers": [{"name": "w", "image": "w:1"}]}});
+        let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "w"}, "spec": {"template": template}});
+        let spec = json!({"workflow": {"steps": [{"type": "deploy", "properties": {"placement": [{"replicas": "100%"}]}}]},
+            "components": [{"name": "raw", "type": "k8s-objects", "properties": {"objects": [web, game]},
+                "traits": [{"type": "scaler", "properties": {"replicas": 7}}]}]});
+        let all = everywhere("n", "a", &validate(&spec).unwrap());
+        let [web] = &all[..] else { panic!("{all:?}") };
+        let workload = WorkloadRef {
+            kind: "Deployment".to_owned(),
+            namespace: "n".to_owned(),
+            name: "w".to_owned(),
+        };
+        assert_eq!(replicas_of(&all, &workload), Some(7), "{web}");
     }
 
     #[test]
@@ -130,13 +177,13 @@ mod tests {
             {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "b", "namespace": "n"}, "spec": {}}]);
         let spec = json!({"components": [{"name": "a", "type": "k8s-objects", "properties": {"objects": objects}}],
             "workflow": {"steps": [{"type": "deploy", "properties": {"placement": [{"replicas": "100%"}]}}]}});
-        let valid = validate(&spec).unwrap();
+        let everywhere = everywhere("default", "a", &validate(&spec).unwrap());
         let told = |manifests: &Value| {
             let all = manifests.as_array().unwrap();
-            unlike(&valid, || all.iter()).collect::<Vec<_>>()
+            unlike(&everywhere, || all.iter()).collect::<Vec<_>>()
         };
-        assert_eq!(told(&objects), [""; 0]);
-        let mut other = objects;
+        let mut other = json!(everywhere);
+        assert_eq!(told(&other), [""; 0]);
         other[0]["data"]["k"] = json!("2");
         // What is divided, and what is more, is no difference.
         other[1]["spec"] = json!({"replicas": 2, "paused": true, "more": 1});
@@ -154,7 +201,7 @@ mod tests {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
             };
-            replicas_of(&valid, &workload)
+            replicas_of(&everywhere, &workload)
         };
         assert_eq!(count("Deployment", "default", "a"), Some(5));
         assert_eq!(count("Deployment", "n", "b"), Some(1));

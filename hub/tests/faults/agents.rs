@@ -5,7 +5,7 @@ use crate::{
     flood::{Codes, FLOOD, creates, flood, json_to},
     line::{Line, Sent},
     looks::{all_available, because, cluster, deployment, generations, images},
-    runs::{SECOND, after, good, one, struck},
+    runs::{SECOND, after, good, is_one, one, struck},
 };
 use bytes::Bytes;
 use http::{Method, Request};
@@ -14,7 +14,8 @@ use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
     fault::{Asks, Dice, Effect, Ending, Kind, Moment, On, Parties, Rule, Side, When},
-    run::{Act, Fault, Look, Script, Target, application, with_image},
+    run::{Act, Fault, Look, Outcome, Script, Target, agreement, application, with_image, without_config},
+    trace::Object,
 };
 use serde_json::{Value, json};
 use std::{
@@ -23,37 +24,72 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 fn web() -> Value {
     application("web", 16, &[("east", "50%"), ("west", "50%")])
 }
 
+/// Whether an agent was killed after it had changed the Deployment, and before its ledger says that the ConfigMap is gone.
+fn is_killed_while_it_removes(outcome: &Outcome, member: &str) -> bool {
+    let agent = Object::party(member, "agent");
+    let text = outcome.trace.of(&[agent], Duration::MAX, usize::MAX);
+    let after = |line: &str| text.split_once(line).map(|(_, rest)| rest);
+    let changed = format!("{member}: deployments.apps default/web  changed by agent");
+    let removed = format!("{member}: configmaps default/web  removed by agent");
+    let ledger = format!("{member}: appliedbundles.roundhouse.dev ");
+    let (Some(since), Some(gone)) = (after(&changed), after(&removed)) else {
+        return false;
+    };
+    let noted = gone.find(&ledger).unwrap_or(gone.len());
+    let until = since.len().saturating_sub(gone.len()) + noted;
+    since
+        .get(..until)
+        .is_some_and(|between| between.contains(&format!("{member}: agent  FAULT stopped")))
+}
+
 #[test]
 fn f10_agents_that_are_killed_in_the_middle_of_a_pass_complete_it() {
     let outcomes = good(|seed| {
+        let mut dice = Dice::new(seed, "f10");
         let mut script = Script::of_regions(4, &["east", "west"]).with(web());
         let names = script.names();
-        for (n, who) in (0_u64..).zip(&names) {
-            let dice = seed * 7 + n;
-            let when = [When::BeforeRequest, When::BeforeAnswer][usize::try_from(dice % 2).unwrap()];
-            let moment = Moment {
-                nth: 1 + u32::try_from(dice / 2 % 12).unwrap(),
-                when,
-                writes_only: true,
-            };
-            let (who, away) = (who.clone(), SECOND * 2);
-            script = script.at(std::time::Duration::ZERO, Act::KillAt { who, moment, away });
+        // While it makes everything, and while it changes one object and removes another one.
+        for (at, most) in [(Duration::ZERO, 8), (SECOND * 20, 6)] {
+            for who in &names {
+                let moment = Moment {
+                    nth: u32::try_from(1 + dice.below(most)).unwrap(),
+                    when: one(&mut dice, &[When::BeforeRequest, When::BeforeAnswer]),
+                    writes_only: true,
+                };
+                let (who, away) = (who.clone(), SECOND * 2);
+                script = script.at(at, Act::KillAt { who, moment, away });
+            }
         }
-        script
-            .at(SECOND * 20, Act::Apply(with_image(&web(), "web:2")))
+        let less = without_config(&with_image(&web(), "web:2"));
+        let mut script = script
+            .at(SECOND * 20, Act::Apply(less))
+            // Whose moment has not come by then dies where it stands.
+            .at(SECOND * 80, Act::check("it is delivered", runs("web")))
             .finally(
                 "the newest runs everywhere",
                 images("web", "web:2", names.clone()),
             )
-            .finally("it was made once, and changed once", generations("web", 2, names))
+            .finally("it was made once, and changed once", generations("web", 2, names));
+        script.finally.push(agreement(Vec::new(), Vec::new()));
+        script
     });
     struck(&outcomes, &[Kind::AgentKilled, Kind::KilledAtMoment]);
+    let members = Script::of_regions(4, &["east", "west"]).names();
+    let hit = |outcome: &Outcome| {
+        let hit = members
+            .iter()
+            .filter(|member| is_killed_while_it_removes(outcome, member));
+        hit.count()
+    };
+    let hits: usize = outcomes.iter().map(hit).sum();
+    assert!(is_one() || hits > 0, "none was killed while it removed something");
 }
 
 #[test]

@@ -142,10 +142,20 @@ fn f03_a_full_disk_refuses_writes_and_takes_heartbeats_and_goes_on_when_there_is
 #[test]
 fn f04_a_failed_sync_ends_the_process_and_a_restart_goes_on() {
     let outcomes = good(|seed| {
-        let at = Duration::from_millis(40 * (seed % 20));
-        fleet().at(at, Act::Begin(Fault::Disk(DiskFault::FailedSync), None))
+        // Anywhere in the first delivery, and a little after it.
+        let at = after(&mut Dice::new(seed, "f04"), 0, 6_000);
+        let script = fleet();
+        let names = script.names();
+        script
+            .at(at, Act::Begin(Fault::Disk(DiskFault::FailedSync), None))
+            .finally("it leads again", leads(HUB, true))
+            .finally("nothing was applied twice", generations("web", 1, names))
     });
+    struck(&outcomes, &[Kind::SyncFailed, Kind::HubKilled]);
     for outcome in outcomes {
+        // What was acknowledged was looked for after the restart.
+        assert!(outcome.judged.contains(&Promise::P1), "{outcome}");
+        assert!(outcome.settled_after().unwrap() < CONVERGES, "{outcome}");
         let ended = |event: &&str| event.contains("the hub's process ends: cannot sync");
         let events: Vec<&str> = outcome.timeline.iter().map(|event| event.what.as_str()).collect();
         assert_eq!(

@@ -7,8 +7,7 @@
 //!
 //! Beside them are: every byte of a journal damaged (F2), `durable/tests/damage.rs` and `crash.rs` of the API server; what
 //! `roundhouse restore` says (F9), `processes/restored.rs` of the end-to-end tests; certificates over TLS and the audit log
-//! (F34), `processes/refused.rs` there. What webhooks may do to the hub itself (F30: redirects, huge bodies) is
-//! `action/transport/tests.rs`.
+//! (F34), `processes/refused.rs` there. The same of webhooks over sockets and TLS (F30) is `action/transport/tests.rs`.
 
 #![expect(
     clippy::unwrap_used,
@@ -34,4 +33,6 @@ mod runs;
 mod same;
 mod soak;
 mod time;
+mod versions;
 mod watches;
+mod webhooks;

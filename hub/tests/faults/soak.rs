@@ -1,10 +1,10 @@
-//! Random faults over whole fleets. `ROUNDHOUSE_SEEDS=0..10000` runs so many, on all cores:
+//! Random faults over whole fleets: from 10,000 seeds with `ROUNDHOUSE_LONG=1`, on all cores; `ROUNDHOUSE_SEEDS=0..500` runs others.
 //!
-//! `ROUNDHOUSE_SEEDS=0..10000 cargo test --release -p roundhouse-hub --test faults -- --nocapture soak`
+//! `ROUNDHOUSE_LONG=1 cargo test --release -p roundhouse-hub --test faults -- --nocapture soak`
 //!
 //! With `ROUNDHOUSE_TRACE=east-5` everything that happened in and about that cluster is printed of a run that is bad.
 
-use crate::runs::seeds;
+use crate::runs::{is_long, is_one, seeds};
 use parking_lot::Mutex;
 use roundhouse_hub::simulate::{
     fault::Kind,
@@ -14,9 +14,15 @@ use roundhouse_hub::simulate::{
 };
 use std::{collections::BTreeMap, thread, time::Duration};
 
+/// Seeds of a long run.
+const LONG: u64 = 10_000;
+
 fn range() -> Vec<u64> {
     let Ok(asked) = std::env::var("ROUNDHOUSE_SEEDS") else {
-        return seeds();
+        return match is_long() && !is_one() {
+            true => (0..LONG).collect(),
+            false => seeds(),
+        };
     };
     let range = || {
         let (from, to) = asked.split_once("..")?;

@@ -62,7 +62,7 @@ fn alarmed(metrics: &Metrics) -> Look {
 
 #[test]
 fn f17_an_agent_whose_watches_are_dead_in_silence_finds_out_and_heals_by_itself() {
-    good(|seed| {
+    let outcomes = good(|seed| {
         let (script, who, at) = drawn(seed);
         let dead = On::all_of(Parties::these([who.as_str()])).to(Side::Hub);
         script
@@ -70,11 +70,12 @@ fn f17_an_agent_whose_watches_are_dead_in_silence_finds_out_and_heals_by_itself(
             .then(Act::Apply(with_image(&web(), "web:2")))
             .until(delivered_within(HEALS))
     });
+    struck(&outcomes, &[Kind::WatchSilenced]);
 }
 
 #[test]
 fn f17_an_agent_hears_its_lease_and_finds_that_its_watch_of_bundles_is_dead() {
-    good(|seed| {
+    let outcomes = good(|seed| {
         let (script, who, at) = drawn(seed);
         let dead = On::all_of(Parties::these([who.as_str()]))
             .to(Side::Hub)
@@ -85,11 +86,12 @@ fn f17_an_agent_hears_its_lease_and_finds_that_its_watch_of_bundles_is_dead() {
             .then(Act::Apply(with_image(&web(), "web:2")))
             .until(delivered_within(HEALS_ALONE))
     });
+    struck(&outcomes, &[Kind::WatchSilenced]);
 }
 
 #[test]
 fn f17_a_hub_whose_watches_are_dead_in_silence_heals_by_itself() {
-    good(|seed| {
+    let outcomes = good(|seed| {
         let (mut script, _, at) = drawn(seed);
         let metrics = Metrics::default();
         let told = metrics.clone();
@@ -103,6 +105,7 @@ fn f17_a_hub_whose_watches_are_dead_in_silence_heals_by_itself() {
             .until(delivered_within(HUB_HEALS))
             .finally("it told of it", alarmed(&told))
     });
+    struck(&outcomes, &[Kind::WatchSilenced]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::{
     },
     promise::{Check, Found, Note, Promise},
 };
-use crate::simulate::{HUB, raw::raw_objects};
+use crate::simulate::HUB;
 use roundhouse_api::{
     application::{ClusterVerb, StepKind, ValidStep},
     bundle::{
@@ -427,7 +427,7 @@ fn drops(commit: &Commit, before: &Bundle, after: &Bundle, model: &Model, found:
         let there = |of: &String| namespace.is_empty() || of.is_empty() || of == namespace;
         all.any(|one| one.0 == *table && there(&one.1) && one.2 == *name)
     };
-    let had = raw_objects(&revision.valid).filter_map(carried);
+    let had = revision.everywhere.iter().filter_map(carried);
     for one in had.filter(|one| has(before, one)) {
         found.judges(Promise::P5);
         if !has(after, &one) {

@@ -235,7 +235,7 @@ impl Run<'_> {
         let contents = || parts.iter().filter_map(|held| held.present());
         let manifests =
             || contents().flat_map(|content| content.manifests.iter().map(|(_, manifest)| &**manifest));
-        raw::unlike(&self.revision.1.valid, manifests).next()
+        raw::unlike(&self.revision.1.everywhere, manifests).next()
     }
 
     fn part(&self, held: &Held, wait: WaitFor) -> Result<(), String> {

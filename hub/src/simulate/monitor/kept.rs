@@ -2,7 +2,7 @@
 
 use super::{
     commit::Commit,
-    model::{BUNDLES, DECISIONS, Model},
+    model::Model,
     promise::{Check, Found, Note, Promise},
     who::Asked,
 };
@@ -32,20 +32,13 @@ pub(super) struct Kept {
     servers: BTreeMap<Arc<str>, u64>,
 }
 
-/// Tables in which a hub writes over nothing that it does not name: what it has decided is of what it has read.
-const DECIDED: [&str; 2] = [BUNDLES, DECISIONS];
-
-/// A hub writes over what it may not have seen.
+/// A hub writes over what it may not have seen: what it decides is of what it has read.
 fn blind(commit: &Commit, found: &mut Found<'_>) {
     let Some(asked) = commit.asked.as_ref().filter(|asked| asked.who.is_hub()) else {
         return;
     };
     let own = asked.target.as_ref().is_some_and(|target| target.is(&commit.key));
-    if own
-        && commit.before.is_some()
-        && DECIDED.contains(&&*commit.key.table)
-        && asked.names_version().is_none()
-    {
+    if own && commit.before.is_some() && asked.names_version().is_none() {
         let expected = "a request that names the version that it replaces";
         found.broke(Promise::P2, commit.object(), expected, "it names none");
     }

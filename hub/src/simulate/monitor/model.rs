@@ -1,7 +1,10 @@
 //! What is stored, as far as promises are about it.
 
 use super::{commit::Commit, promise::Note, who::Who};
-use crate::{restored, simulate::HUB};
+use crate::{
+    restored,
+    simulate::{HUB, raw},
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, GroupVersionKind};
 use roundhouse_api::{
@@ -125,9 +128,9 @@ impl Held {
         }
     }
 
-    /// Every content that it ever had.
+    /// Every content that it ever had, in that order.
     pub(super) fn all_contents(&self) -> impl Iterator<Item = &Content> {
-        self.contents.values().chain(self.before.values())
+        self.before.values().chain(self.contents.values())
     }
 
     /// Namespace and name of its application.
@@ -155,6 +158,8 @@ pub(super) struct Revision {
     pub(super) valid: ValidApplication,
     /// The same as text.
     pub(super) text: String,
+    /// What it comes to in every cluster.
+    pub(super) everywhere: Vec<Value>,
 }
 
 /// Since when a ledger follows which generation of which Bundle, by uid.
@@ -245,10 +250,14 @@ impl Model {
             (HUB, REVISIONS) => {
                 let revision = commit.read::<ApplicationRevision>();
                 let revision = revision.and_then(|revision| {
-                    let application = revision.spec.application;
-                    let valid = application::validate(&application).ok()?;
-                    let text = application.to_string();
-                    Some(Revision { valid, text })
+                    let application = &revision.spec.application;
+                    let valid = application::validate(application).ok()?;
+                    let (namespace, name) = (&commit.key.namespace, &revision.spec.application_name);
+                    Some(Revision {
+                        text: application.to_string(),
+                        everywhere: raw::everywhere(namespace, name, &valid),
+                        valid,
+                    })
                 });
                 put(&mut self.revisions, name(), revision);
             }

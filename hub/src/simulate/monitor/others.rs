@@ -3,12 +3,13 @@
 use super::{
     commit::Commit,
     fields::{differing, is_at_or_below, leaves, touches},
-    model::{Content, Held, LEDGERS, Model},
+    model::{Content, LEDGERS, Model},
     promise::{Check, Found, Note, Promise},
 };
 use crate::simulate::HUB;
-use roundhouse_api::names::cluster_namespace;
+use roundhouse_api::names::{annotation, cluster_namespace};
 use roundhouse_apiserver::Key;
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -83,7 +84,14 @@ impl Others {
     }
 }
 
-/// The paths that a bundle renders of an object, and those that it rendered before.
+/// The generation of the application that an object or a manifest carries.
+fn generation(object: &Value) -> Option<&Value> {
+    object
+        .pointer("/metadata/annotations")?
+        .get(annotation::GENERATION)
+}
+
+/// The paths that a bundle renders of an object, and those that it has rendered since the object was as it is.
 #[derive(Debug, Default)]
 struct Rendered {
     now: BTreeSet<String>,
@@ -114,11 +122,17 @@ impl Rendered {
             rendered.has_status |= manifest.get("status").is_some();
             rendered.now.extend(leaves(manifest).into_keys());
         }
-        for content in parts.chain([held]).flat_map(Held::all_contents) {
-            let manifest = own(content).into_iter();
+        let carried = generation(commit.before());
+        for held in parts.chain([held]) {
+            let manifests: Vec<&Value> = held.all_contents().filter_map(own).collect();
+            // What was rendered and released before the object was last written, others may have set since.
+            let since = manifests
+                .iter()
+                .position(|manifest| generation(manifest) == carried);
+            let since = &manifests[since.unwrap_or(0)..];
             rendered
                 .before
-                .extend(manifest.flat_map(|manifest| leaves(manifest).into_keys()));
+                .extend(since.iter().flat_map(|manifest| leaves(manifest).into_keys()));
         }
         rendered
     }

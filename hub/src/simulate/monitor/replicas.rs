@@ -43,7 +43,7 @@ fn asked_for(decision: &DecisionSpec, commit: &Commit, model: &Model) -> Vec<Sum
     let name = (commit.key.namespace.clone(), decision.revision.as_str().into());
     let revision = model.revisions.get(&name);
     let asked = decision.workloads.iter().filter_map(|workload| {
-        let asked = replicas_of(&revision?.valid, &workload.workload)?;
+        let asked = replicas_of(&revision?.everywhere, &workload.workload)?;
         let what = format!(
             "replicas of {} that {} asks for",
             workload.workload.name, decision.revision

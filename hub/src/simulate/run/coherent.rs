@@ -205,9 +205,11 @@ fn as_written(application: &Application, bundles: &[&Bundle]) -> Vec<String> {
             .or_default()
             .extend(manifests);
     }
+    let namespace = application.namespace().unwrap_or_default();
+    let everywhere = raw::everywhere(&namespace, &application.name_any(), &valid);
     let mut differ = Vec::new();
     for (cluster, manifests) in &by_cluster {
-        let lacks = raw::unlike(&valid, || manifests.iter().copied());
+        let lacks = raw::unlike(&everywhere, || manifests.iter().copied());
         differ.extend(lacks.map(|why| format!("{cluster}: of {}: {why}", application.name_any())));
     }
     differ
@@ -237,14 +239,14 @@ mod tests {
                 "unplaced": 0, "clusterCount": 2, "clusters": ["c1", "c2"], "workloads": [{
                     "workload": {"kind": "Deployment", "namespace": "default", "name": "web"},
                     "replicas": 5, "placed": 5, "unplaced": [], "clusters": [assigned("c1", 3), assigned("c2", 2)]}]}});
+        let valid = validate(&application["spec"]).unwrap();
         let bundle = |cluster: &str, replicas: u32| {
+            let mut manifests = raw::everywhere("default", "web", &valid);
+            manifests[1]["spec"]["replicas"] = json!(replicas);
             json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
                 "metadata": {"name": "default.web", "namespace": format!("cluster-{cluster}")},
-                "spec": {"applicationRef": {"namespace": "default", "name": "web", "uid": "a"}, "workload": {"manifests": [
-                    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": "default"},
-                        "data": {"k": "1"}},
-                    {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
-                        "spec": {"replicas": replicas}}]}}})
+                "spec": {"applicationRef": {"namespace": "default", "name": "web", "uid": "a"},
+                    "workload": {"manifests": manifests}}})
         };
         Hub {
             applications: vec![serde_json::from_value(application).unwrap()],

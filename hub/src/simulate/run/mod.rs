@@ -25,7 +25,9 @@ pub use act::{Act, Check, Fault, Look, Target};
 pub use agree::agreement;
 pub use outcome::{Event, Failure, Outcome};
 pub use random::random;
-pub use sample::{application, bundle_by_hand, in_turns, once, with_flags, with_image, without_config};
+pub use sample::{
+    application, as_service, bundle_by_hand, in_turns, once, with_flags, with_image, without_config,
+};
 pub use script::{Cue, Script, Until};
 
 use crate::simulate::{fault::Seen, monitor::Monitor};

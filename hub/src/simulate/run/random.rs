@@ -1,8 +1,8 @@
 //! Scripts with random faults.
 
 use super::{
-    Act, Fault, Look, Script, Target, Until, agreement, application, bundle_by_hand, in_turns, once,
-    with_flags, with_image, without_config,
+    Act, Fault, Look, Script, Target, Until, agreement, application, as_service, bundle_by_hand, in_turns,
+    once, with_flags, with_image, without_config,
 };
 use crate::simulate::{
     HUB, MemberSpec, OTHER_HUB,
@@ -25,15 +25,20 @@ const FAULTS: u64 = 24;
 const BUSY: Duration = Duration::from_secs(120);
 
 /// So long after that somebody confirms what an application asks for.
-const CONFIRMS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(240)];
+const CONFIRMS: [Duration; 3] = [
+    Duration::from_secs(60),
+    Duration::from_secs(240),
+    // A hub whose watches are dead finds out after five minutes, and asks then.
+    Duration::from_secs(480),
+];
 
 /// A cluster that nothing else is done to: it may leave.
 const LEAVES: &str = "west-10";
 
 /// A run of 20 clusters and 3 applications with at least 25 random faults, of which some befall nobody, changes of users among
-/// them, and one end of the hub. One in four has two hubs. The second application is delivered three clusters at a time; in half
-/// of them the third one is applied once, so that its removals have to be confirmed, and in half of them a step of it brings an object
-/// of its own. Clusters lose a label that counts and get it back, join, leave, and are
+/// them, and one end of the hub. One in four has two hubs. The second application is a `webservice` with traits, and is delivered
+/// three clusters at a time; in half of them the third one is applied once, so that its removals have to be confirmed, and in half
+/// of them a step of it brings an object of its own. Clusters lose a label that counts and get it back, join, leave, and are
 /// restored from a backup; somebody writes in them; an application is deleted. After the last of it everything has to be delivered
 /// within 15 minutes, and every cluster has what its Bundles say.
 pub fn random(seed: u64) -> Script {
@@ -50,7 +55,7 @@ pub fn random(seed: u64) -> Script {
         .map(|(name, (east, west))| application(name, 20, &[("east", east), ("west", west)]))
         .collect();
     if let Some(second) = applications.get_mut(1) {
-        *second = in_turns(second, 3);
+        *second = in_turns(&as_service(second), 3);
     }
     let applied_once = dice.happens(500);
     if let Some(third) = applications.get_mut(2) {

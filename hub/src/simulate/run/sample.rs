@@ -27,17 +27,43 @@ pub fn application(name: &str, replicas: u32, regions: &[(&str, &str)]) -> Value
     })
 }
 
+/// The same application as a component of type `webservice`, whose count, variable and Service are traits of it; its ConfigMap is a
+/// component of its own.
+pub fn as_service(application: &Value) -> Value {
+    let mut application = application.clone();
+    let objects = "/spec/components/0/properties/objects";
+    let taken = |at: &str| {
+        application
+            .pointer(&format!("{objects}/{at}"))
+            .cloned()
+            .unwrap_or_default()
+    };
+    let (map, replicas) = (taken("0"), taken("1/spec/replicas"));
+    let name = application.pointer("/metadata/name").cloned().unwrap_or_default();
+    application["spec"]["components"] = json!([
+        {"name": name, "type": "webservice", "properties": {"image": "web:1"}, "traits": [
+            {"type": "scaler", "properties": {"replicas": replicas}},
+            {"type": "env", "properties": {"env": {"LEVEL": "info"}}},
+            {"type": "expose", "properties": {"port": [80]}}]},
+        {"name": "config", "type": "k8s-objects", "properties": {"objects": [map]}}]);
+    application
+}
+
 /// The same application with another image, and another content of its ConfigMap.
 pub fn with_image(application: &Value, image: &str) -> Value {
     let mut application = application.clone();
-    let objects = "/spec/components/0/properties/objects";
-    let places = [
-        format!("{objects}/0/data/image"),
-        format!("{objects}/1/spec/template/spec/containers/0/image"),
-    ];
-    for place in places {
-        if let Some(value) = application.pointer_mut(&place) {
+    let components = application.pointer_mut("/spec/components");
+    for component in components.and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(value) = component.pointer_mut("/properties/image") {
             *value = json!(image);
+        }
+        let objects = component.pointer_mut("/properties/objects");
+        for object in objects.and_then(Value::as_array_mut).into_iter().flatten() {
+            for place in ["/data/image", "/spec/template/spec/containers/0/image"] {
+                if let Some(value) = object.pointer_mut(place) {
+                    *value = json!(image);
+                }
+            }
         }
     }
     application
@@ -46,9 +72,15 @@ pub fn with_image(application: &Value, image: &str) -> Value {
 /// The same application without its ConfigMap.
 pub fn without_config(application: &Value) -> Value {
     let mut application = application.clone();
-    let objects = application.pointer_mut("/spec/components/0/properties/objects");
-    if let Some(objects) = objects.and_then(Value::as_array_mut) {
-        objects.retain(|object| object["kind"] != "ConfigMap");
+    let components = application.pointer_mut("/spec/components");
+    if let Some(components) = components.and_then(Value::as_array_mut) {
+        for component in components.iter_mut() {
+            let objects = component.pointer_mut("/properties/objects");
+            if let Some(objects) = objects.and_then(Value::as_array_mut) {
+                objects.retain(|object| object["kind"] != "ConfigMap");
+            }
+        }
+        components.retain(|component| component.pointer("/properties/objects") != Some(&json!([])));
     }
     application
 }
@@ -99,4 +131,44 @@ pub fn in_turns(application: &Value, at_a_time: u32) -> Value {
         step["properties"]["maxParallel"] = json!(at_a_time);
     }
     application
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::raw::everywhere;
+    use roundhouse_api::application::validate;
+
+    #[test]
+    fn a_service_is_the_same_by_other_means() {
+        let plain = application("web", 7, &[("east", "100%")]);
+        let image = "/spec/template/spec/containers/0/image";
+        for (of, kinds) in [
+            (plain.clone(), &["ConfigMap", "Deployment"][..]),
+            (as_service(&plain), &["Deployment", "Service", "ConfigMap"]),
+        ] {
+            let rendered = |application: &Value| {
+                let valid = validate(&application["spec"]).unwrap();
+                everywhere("default", "web", &valid)
+            };
+            let all = rendered(&with_image(&of, "web:2"));
+            let is: Vec<&str> = all.iter().filter_map(|object| object["kind"].as_str()).collect();
+            assert_eq!(is, kinds);
+            for object in all {
+                match object["kind"].as_str() {
+                    Some("Deployment") => {
+                        assert_eq!(object["metadata"]["name"], "web");
+                        assert_eq!(object["spec"]["replicas"], 7);
+                        assert_eq!(object.pointer(image), Some(&json!("web:2")));
+                    }
+                    Some("ConfigMap") => assert_eq!(object["data"]["image"], "web:2"),
+                    _ => {}
+                }
+            }
+            let less = rendered(&with_image(&without_config(&of), "web:3"));
+            assert_eq!(less.len(), kinds.len() - 1);
+            assert!(less.iter().all(|object| object["kind"] != "ConfigMap"));
+            assert_eq!(less[0].pointer(image), Some(&json!("web:3")));
+        }
+    }
 }

@@ -108,13 +108,16 @@ fn p2_a_write_over_another_version_than_it_names_is_told() {
 
 #[test]
 fn p2_a_hub_that_names_no_version_of_what_it_replaces_is_told() {
-    for at in [BUNDLE, DECISION] {
+    let request: At<'_> = (HUB, "certificatesigningrequests.certificates.k8s.io", "", "c1");
+    let asked = json!({"metadata": {"name": "c1", "uid": "r"}});
+    for (at, value) in [
+        (BUNDLE, bundle(2)),
+        (DECISION, decision(&[C1], 2)),
+        (APPLICATION, application(&passed())),
+        (request, asked.clone()),
+    ] {
         let world = World::delivered();
-        let value = if at == BUNDLE {
-            bundle(2)
-        } else {
-            decision(&[C1], 2)
-        };
+        world.put(None, request, &asked);
         world.put_naming(Some(&world.hub), at, &value, None);
         world.breaks(
             Promise::P2,
@@ -141,15 +144,17 @@ fn p3_epochs_and_generations_never_go_down() {
         &with(ledger(1), "/spec/generation", json!(0)),
     );
     world.breaks(Promise::P3, LEDGER, "(epoch, generation) at least (1, 1)");
-    // Of another Bundle of that name it may be lower.
-    let world = World::delivered();
+    // Of another Bundle of that name the generation may be lower, and one by hand has no epoch.
     let later = with(ledger(1), "/spec/generation", json!(0));
-    world.put(
-        Some(&agent()),
-        LEDGER,
-        &with(later, "/spec/bundleUid", json!("later")),
-    );
-    world.holds();
+    let later = with(later, "/spec/bundleUid", json!("later"));
+    for (epoch, holds) in [(json!(1), true), (json!(0), false), (Value::Null, true)] {
+        let world = World::delivered();
+        world.put(Some(&agent()), LEDGER, &with(later.clone(), "/spec/epoch", epoch));
+        match holds {
+            true => world.holds(),
+            false => world.breaks(Promise::P3, LEDGER, "(epoch, generation) at least (1, 0)"),
+        }
+    }
 }
 
 #[test]
@@ -362,7 +367,7 @@ fn p5_an_agent_deletes_only_what_the_hub_has_given_up() {
     world.breaks(Promise::P5, DEPLOYMENT, "no word of its removal");
 
     // Missing from a Bundle that was read whole: only once the ledger follows that generation.
-    let without = with(bundle(2), "/spec/workload/manifests", json!([]));
+    let without = emptied_bundle(2);
     let world = World::delivered();
     world.put(Some(&world.hub), BUNDLE, &without);
     gone(&world);
@@ -409,7 +414,7 @@ fn p5_an_agent_deletes_only_what_the_hub_has_given_up() {
 
 #[tokio::test(start_paused = true)]
 async fn p5_what_a_repeated_request_makes_again_goes_again_as_long_as_one_may_arrive() {
-    let without = with(bundle(2), "/spec/workload/manifests", json!([]));
+    let without = emptied_bundle(2);
     let mut released = ledger(2);
     released["spec"]["objects"] = json!([]);
     let mut ours = deployment("web:1");
@@ -454,7 +459,7 @@ async fn what_comes_once_more_is_a_stray_only_if_its_agent_was_ended_since_it_se
 
 #[tokio::test(start_paused = true)]
 async fn p5_a_deletion_that_comes_late_is_judged_by_what_was_so_when_it_was_sent() {
-    let without = with(bundle(2), "/spec/workload/manifests", json!([]));
+    let without = emptied_bundle(2);
     // How long after its agent has the word it comes, a minute after it was sent; whether nobody waits any more; what the ledger
     // says by then.
     for (after, overdue, outcome, holds) in [
@@ -484,7 +489,7 @@ async fn p5_a_deletion_that_comes_late_is_judged_by_what_was_so_when_it_was_sent
 
 #[tokio::test(start_paused = true)]
 async fn p5_a_pass_that_had_begun_when_its_member_was_put_back_ends() {
-    let without = with(bundle(2), "/spec/workload/manifests", json!([]));
+    let without = emptied_bundle(2);
     for (outcome, after, holds) in [
         ("Removing", 20, true),
         ("Removing", 90, false),
@@ -837,6 +842,19 @@ fn p7_a_step_that_passes_on_anything_but_its_own_evidence_is_told() {
     // Content of an earlier revision, ready as it is; the beginning of an image is another one.
     for foreign in ["nginx:0", "nginx"] {
         let world = World::delivered();
+        let mut earlier = with_report(bundle(2), 2, "Ready");
+        earlier["spec"]["revision"] = json!("web-v0");
+        let image = "/spec/workload/manifests/0/spec/template/spec/containers/0/image";
+        world.put(Some(&world.hub), BUNDLE, &with(earlier, image, json!(foreign)));
+        again(&world);
+        let words = format!("image: \"{foreign}\", not \"nginx:1\"");
+        world.breaks(Promise::P7, APPLICATION, &words);
+    }
+    // Where a Placement may change the content on its way, only the image is looked at.
+    for foreign in ["nginx:0", "nginx"] {
+        let world = World::delivered();
+        let placement = (HUB, "placements.roundhouse.dev", "default", "p");
+        world.put(None, placement, &json!({"metadata": {"name": "p", "uid": "p"}}));
         let mut earlier = with_report(bundle(2), 2, "Ready");
         earlier["spec"]["revision"] = json!("web-v0");
         let image = "/spec/workload/manifests/0/spec/template/spec/containers/0/image";
@@ -1244,6 +1262,48 @@ fn p10_fields_and_statuses_of_others_that_an_agent_overwrites_are_told() {
         DEPLOYMENT,
         "/metadata/annotations/injected, which somebody else has set, to stay; found it removed",
     );
+
+    // What the bundle rendered goes with it; what it released long ago does not.
+    let rendering = |generation: i64, color: Option<&str>| {
+        let mut written = bundle(generation);
+        let metadata = &mut written["spec"]["workload"]["manifests"][0]["metadata"];
+        metadata["annotations"] = json!({annotation::GENERATION: generation.to_string()});
+        if let Some(color) = color {
+            metadata["annotations"]["color"] = json!(color);
+        }
+        written
+    };
+    let carrying = |generation: i64, color: Option<&str>| {
+        let mut object = deployment("nginx:1");
+        object["metadata"]["annotations"] = json!({annotation::GENERATION: generation.to_string()});
+        if let Some(color) = color {
+            object["metadata"]["annotations"]["color"] = json!(color);
+        }
+        object
+    };
+    for released in [false, true] {
+        let world = World::delivered();
+        let by_agent = |generation, color, to| {
+            world.put(Some(&world.hub), BUNDLE, &rendering(generation, color));
+            world.put(Some(&agent()), LEDGER, &ledger(generation));
+            world.put(Some(&agent()), DEPLOYMENT, &to);
+        };
+        by_agent(2, Some("red"), carrying(2, Some("red")));
+        if released {
+            by_agent(3, None, carrying(3, None));
+        }
+        let generation = if released { 3 } else { 2 };
+        world.put(Some(&other()), DEPLOYMENT, &carrying(generation, Some("blue")));
+        by_agent(4, None, carrying(4, None));
+        match released {
+            false => world.holds(),
+            true => world.breaks(
+                Promise::P10,
+                DEPLOYMENT,
+                "/metadata/annotations/color, which somebody else has set, to stay; found it removed",
+            ),
+        }
+    }
 
     // What the bundle renders it may put right.
     let world = World::delivered();

@@ -5,10 +5,10 @@ use super::super::{
     promise::Promise,
     who::{Asked, Who, on_behalf_of},
 };
-use crate::simulate::{HUB, Stores};
+use crate::simulate::{HUB, Stores, raw::everywhere};
 use bytes::Bytes;
 use http::{Method, StatusCode};
-use roundhouse_api::names::annotation;
+use roundhouse_api::{application::validate, names::annotation};
 use roundhouse_apiserver::{Change, Expect, Key, MemoryStore, Store, StoreLimits};
 use serde_json::{Value, json};
 use std::{
@@ -302,9 +302,21 @@ pub(super) fn bundle(generation: i64) -> Value {
         "metadata": {"name": "default.web", "namespace": "cluster-c1", "uid": "b", "generation": generation,
             "finalizers": ["roundhouse.dev/dispatch"], "labels": {"roundhouse.dev/step": "step-0"}},
         "spec": {"applicationRef": {"namespace": "default", "name": "web", "uid": "a"}, "revision": "web-v1",
-            "hash": format!("h{generation}"), "epoch": 1, "workload": {"manifests": [
-                {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
-                    "spec": {"template": {"spec": {"containers": [{"name": "web", "image": "nginx:1"}]}}}}]}}})
+            "hash": format!("h{generation}"), "epoch": 1, "workload": {"manifests": rendered()}}})
+}
+
+/// A Bundle of another revision, which has nothing.
+pub(super) fn emptied_bundle(generation: i64) -> Value {
+    let mut bundle = bundle(generation);
+    bundle["spec"]["revision"] = json!("web-v0");
+    bundle["spec"]["workload"]["manifests"] = json!([]);
+    bundle
+}
+
+/// What the revision comes to.
+fn rendered() -> Vec<Value> {
+    let valid = validate(&revision()["spec"]["application"]).unwrap();
+    everywhere("default", "web", &valid)
 }
 
 pub(super) fn with_report(mut bundle: Value, generation: i64, phase: &str) -> Value {
