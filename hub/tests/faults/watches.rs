@@ -5,6 +5,7 @@ use crate::{
     looks::because,
     runs::{SECOND, after, delivered_within, good, one, struck},
 };
+use parking_lot::Mutex;
 use roundhouse_hub::{
     metrics::Metrics,
     simulate::{
@@ -14,7 +15,11 @@ use roundhouse_hub::{
         run::{Act, Fault, Look, Script, application, with_image},
     },
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    io::{self, Write},
+    sync::Arc,
+    time::Duration,
+};
 
 /// The same application with another content of its ConfigMap alone.
 fn with_config(application: &serde_json::Value, image: &str) -> serde_json::Value {
@@ -48,44 +53,85 @@ fn drawn(seed: u64) -> (Script, String, Duration) {
     (script, who, after(&mut dice, 0, 60_000))
 }
 
-/// The hub counts that a watch was given up.
+/// The hub counts that a watch of each of its controllers was given up.
 fn alarmed(metrics: &Metrics) -> Look {
     let metrics = metrics.clone();
     Look::new(move |_| {
         let text = metrics.render();
-        let broke =
-            |line: &&str| line.starts_with("roundhouse_watches_broken_total{") && !line.ends_with(" 0");
-        let looked = because(text.lines().any(|line| broke(&line)), || text.clone());
+        let broke = |kind: &str| {
+            let series = format!("roundhouse_watches_broken_total{{kind=\"{kind}\"}}");
+            text.lines()
+                .any(|line| line.starts_with(&series) && !line.ends_with(" 0"))
+        };
+        let looked = because(["Bundle", "Lease"].into_iter().all(broke), || text.clone());
         Box::pin(async { looked })
     })
 }
 
+/// What is logged as a warning meanwhile: what an agent tells whoever runs it.
+fn warnings<T>(of: impl FnOnce() -> T) -> (T, String) {
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let done = tracing::subscriber::with_default(subscriber, of);
+    let said = String::from_utf8_lossy(&lines.0.lock()).into_owned();
+    (done, said)
+}
+
+/// So often an agent tells of watches that are dead.
+fn told(said: &str, words: &str) -> usize {
+    said.lines().filter(|line| line.contains(words)).count()
+}
+
 #[test]
 fn f17_an_agent_whose_watches_are_dead_in_silence_finds_out_and_heals_by_itself() {
-    let outcomes = good(|seed| {
-        let (script, who, at) = drawn(seed);
-        let dead = On::all_of(Parties::these([who.as_str()])).to(Side::Hub);
-        script
-            .at(at, Act::EndWatches(dead, Ending::Silent))
-            .then(Act::Apply(with_image(&web(), "web:2")))
-            .until(delivered_within(HEALS))
+    let (outcomes, said) = warnings(|| {
+        good(|seed| {
+            let (script, who, at) = drawn(seed);
+            let dead = On::all_of(Parties::these([who.as_str()])).to(Side::Hub);
+            script
+                .at(at, Act::EndWatches(dead, Ending::Silent))
+                .then(Act::Apply(with_image(&web(), "web:2")))
+                .until(delivered_within(HEALS))
+        })
     });
+    let told = told(&said, "the watches of the hub are dead");
+    assert!(told >= outcomes.len(), "{told} of {}: {said}", outcomes.len());
     struck(&outcomes, &[Kind::WatchSilenced]);
 }
 
 #[test]
 fn f17_an_agent_hears_its_lease_and_finds_that_its_watch_of_bundles_is_dead() {
-    let outcomes = good(|seed| {
-        let (script, who, at) = drawn(seed);
-        let dead = On::all_of(Parties::these([who.as_str()]))
-            .to(Side::Hub)
-            .at("/bundles");
-        script
-            // A bookmark has come by then.
-            .at(SECOND * 80 + at, Act::EndWatches(dead, Ending::Silent))
-            .then(Act::Apply(with_image(&web(), "web:2")))
-            .until(delivered_within(HEALS_ALONE))
+    let (outcomes, said) = warnings(|| {
+        good(|seed| {
+            let (script, who, at) = drawn(seed);
+            let dead = On::all_of(Parties::these([who.as_str()]))
+                .to(Side::Hub)
+                .at("/bundles");
+            script
+                // A bookmark has come by then.
+                .at(SECOND * 80 + at, Act::EndWatches(dead, Ending::Silent))
+                .then(Act::Apply(with_image(&web(), "web:2")))
+                .until(delivered_within(HEALS_ALONE))
+        })
     });
+    let told = told(&said, "the watch of Bundles was quiet for long");
+    assert!(told >= outcomes.len(), "{told} of {}: {said}", outcomes.len());
     struck(&outcomes, &[Kind::WatchSilenced]);
 }
 

@@ -1,7 +1,7 @@
 //! Whether everything is delivered, and what waits if not.
 
 use crate::{dispatch::removal::WINDOW, leader::Standing, simulate::Fleet};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::{Api, ResourceExt};
 use roundhouse_api::{
     application::{Application, ApplicationPhase, CLUSTERS_SEEN, StepKind, StepPhase, validate},
@@ -9,6 +9,7 @@ use roundhouse_api::{
     cluster::{AVAILABLE, Cluster},
     condition,
 };
+use std::collections::BTreeSet;
 
 /// As many things that wait are named.
 const NAMED: usize = 8;
@@ -79,21 +80,44 @@ fn application(application: &Application) -> Option<String> {
     ))
 }
 
-/// When time alone moves an application on, by the clock of the hub: a step whose time is over, one that goes on by itself, and
-/// removals that count no more. An API server that does not answer says nothing of it.
+/// When time alone moves an application on, by the clock of the hub: a step whose time is over, one that goes on by itself,
+/// removals that count no more, and a taint that is tolerated no longer. An API server that does not answer says nothing of it.
 pub(super) async fn timers(fleet: &Fleet) -> Vec<Timestamp> {
-    let all = Api::<Application>::all(fleet.hub_client())
-        .list(&Default::default())
-        .await;
-    let applications = all.map(|all| all.items).unwrap_or_default();
-    applications.iter().flat_map(timers_of).collect()
+    let (client, all) = (fleet.hub_client(), Default::default());
+    let applications = Api::<Application>::all(client.clone()).list(&all).await;
+    let clusters = Api::<Cluster>::all(client).list(&all).await;
+    let applications = applications.map(|all| all.items).unwrap_or_default();
+    let clusters = clusters.map(|all| all.items).unwrap_or_default();
+    let tainted: BTreeSet<Timestamp> = clusters.iter().flat_map(tainted).collect();
+    let timers = applications.iter();
+    timers
+        .flat_map(|application| timers_of(application, &tainted))
+        .collect()
 }
 
-fn timers_of(application: &Application) -> Vec<Timestamp> {
+/// Since when a cluster has its taints.
+fn tainted(cluster: &Cluster) -> impl Iterator<Item = Timestamp> {
+    let of_status = cluster.status.iter().flat_map(|status| &status.taints);
+    let taints = cluster.spec.taints.iter().chain(of_status);
+    taints.filter_map(|taint| taint.time_added.as_ref().map(|time| time.0))
+}
+
+fn timers_of(application: &Application, tainted: &BTreeSet<Timestamp>) -> Vec<Timestamp> {
     let spec = serde_json::to_value(&application.spec).unwrap_or_default();
     let (Ok(valid), Some(status)) = (validate(&spec), &application.status) else {
         return Vec::new();
     };
+    let tolerations = valid.all_steps().filter_map(|step| step.kind.deploy());
+    let tolerations = tolerations.flat_map(|step| &step.placement.tolerations);
+    let tolerated: BTreeSet<i64> = tolerations
+        .filter_map(|toleration| toleration.toleration_seconds)
+        .collect();
+    let tolerated = tolerated.iter().flat_map(|seconds| {
+        let tolerated = SignedDuration::from_secs(*seconds);
+        tainted
+            .iter()
+            .filter_map(move |since| since.checked_add(tolerated).ok())
+    });
     let steps = status.workflow.iter().flat_map(|workflow| workflow.all_steps());
     let at_work = steps.filter(|step| matches!(step.phase, StepPhase::Running | StepPhase::Suspending));
     let steps = at_work.flat_map(|step| {
@@ -111,7 +135,7 @@ fn timers_of(application: &Application) -> Vec<Timestamp> {
     let removals = status.removals.iter().flat_map(|removals| &removals.moments);
     let removals = removals.filter_map(|moment| moment.at.as_ref()?.0.checked_add(WINDOW).ok());
     let removals = removals.filter(|_| status.held_deletes.is_some());
-    steps.chain(removals).collect()
+    steps.chain(removals).chain(tolerated).collect()
 }
 
 fn bundle(bundle: &Bundle) -> Option<String> {
@@ -160,4 +184,55 @@ fn cluster(cluster: &Cluster) -> Option<String> {
         cluster.name_any(),
         why.unwrap_or_default()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minute)
+    }
+
+    /// Steps of a run that began, and when: each with its properties.
+    fn application(steps: &[(Value, i64)]) -> Application {
+        let said: Vec<&Value> = steps.iter().map(|(step, _)| step).collect();
+        let running = steps.iter().map(|(step, began)| {
+            json!({"name": step["name"], "type": step["type"], "phase": "running",
+                "firstExecuteTime": at(*began).to_string()})
+        });
+        let running: Vec<Value> = running.collect();
+        let object = json!({
+            "apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"components": [{"name": "web", "type": "worker", "properties": {"image": "nginx:1"}}],
+                "workflow": {"steps": said}},
+            "status": {"workflow": {"appRevision": "web-v1", "generation": 1, "steps": running}}});
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn what_time_alone_moves_on_is_told() {
+        let deploy = |tolerations: Value| {
+            json!({"name": "all", "type": "deploy", "properties": {
+                "placement": [{"replicas": "100%"}], "tolerations": tolerations}})
+        };
+        let cluster = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c1"},
+            "spec": {"accepted": true, "taints": [{"key": "a", "effect": "NoExecute", "timeAdded": at(10).to_string()}]},
+            "status": {"taints": [{"key": "b", "effect": "NoExecute", "timeAdded": at(20).to_string()},
+                {"key": "c", "effect": "NoSchedule"}]}});
+        let cluster: Cluster = serde_json::from_value(cluster).unwrap();
+        let tainted: BTreeSet<Timestamp> = tainted(&cluster).collect();
+        let tolerates = json!([{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}, {"key": "b", "operator": "Exists"}]);
+        let suspended =
+            json!({"name": "gate", "type": "suspend", "timeout": "1h", "properties": {"duration": "5m"}});
+        for (steps, expected) in [
+            (vec![(deploy(json!([])), 0)], vec![]),
+            (vec![(deploy(tolerates), 0)], vec![at(15), at(25)]),
+            (vec![(suspended, 30)], vec![at(90), at(35)]),
+        ] {
+            assert_eq!(timers_of(&application(&steps), &tainted), expected, "{steps:?}");
+        }
+    }
 }
