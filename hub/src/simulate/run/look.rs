@@ -230,7 +230,10 @@ mod tests {
         for (steps, expected) in [
             (vec![(deploy(json!([])), 0)], vec![]),
             (vec![(deploy(tolerates), 0)], vec![at(15), at(25)]),
-            (vec![(suspended, 30)], vec![at(90), at(35)]),
+            (
+                vec![(suspended, 30), (deploy(json!([])), 0)],
+                vec![at(90), at(35)],
+            ),
         ] {
             assert_eq!(timers_of(&application(&steps), &tainted), expected, "{steps:?}");
         }
