@@ -96,7 +96,7 @@ pub async fn look(client: &Client, since: Option<Timestamp>) -> Result<Seen, kub
     };
     Ok(Seen {
         ahead: bundles.iter().filter_map(ahead).collect(),
-        epoch: leader::obeyed_epoch(client).await?,
+        epoch: leader::obeyed_epoch(client, since.map_or(0, Timestamp::as_second)).await?,
         reported: agents.iter().filter(renewed).count(),
         agents: agents.len(),
     })

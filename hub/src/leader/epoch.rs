@@ -26,6 +26,8 @@ pub(crate) struct Claims {
     trusted: i64,
     /// Of what tenants and agents can write, Applications, Decisions and reports, with the object.
     others: Vec<(i64, String)>,
+    /// An epoch that may have been given, though nothing of it is stored.
+    plausible: i64,
 }
 
 impl Claims {
@@ -47,7 +49,8 @@ impl Claims {
 
     /// The highest epoch that is believed, and the objects that are not.
     pub(crate) fn judge(&self) -> (i64, Vec<&str>) {
-        let bound = self.trusted.saturating_add(LEAP).min(MAX_EPOCH);
+        let bound = self.trusted.max(self.plausible);
+        let bound = bound.saturating_add(LEAP).min(MAX_EPOCH);
         let believed = self.others.iter().filter(|(epoch, _)| *epoch <= bound);
         let highest = believed.map(|(epoch, _)| *epoch).max().unwrap_or(0);
         let astray = self.others.iter().filter(|(epoch, _)| *epoch > bound);
@@ -86,15 +89,17 @@ pub async fn stored_epoch(client: &Client) -> Result<i64, kube::Error> {
     Ok(stored(client).await?.judge().0)
 }
 
-/// The highest epoch that is stored, or that an agent says it obeys, as far as it can be believed; 0 if there is none.
+/// The highest epoch that is stored, or that an agent says it obeys, as far as it can be believed; 0 if there is none. What an
+/// agent obeys may be of a hub that nothing is stored of: one that was restored earlier goes on above the seconds of its clock.
 ///
 /// # Errors
 /// A list fails.
-pub(crate) async fn obeyed_epoch(client: &Client) -> Result<i64, kube::Error> {
+pub(crate) async fn obeyed_epoch(client: &Client, clock: i64) -> Result<i64, kube::Error> {
     let reports = |claims: &mut Claims, bundle: &DynamicObject| {
         claims.hear(epoch_at(bundle, "/status/epoch"), || title::<Bundle>(bundle));
     };
     let mut claims = read(client, reports).await?;
+    claims.plausible = clock;
     // A term that has written nothing yet is there alone.
     let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
     let last = leases
@@ -198,6 +203,14 @@ mod tests {
             assert_eq!(claims.next(), expected, "{trusted:?} {others:?}");
             assert_eq!(claims.judge().1, astray, "{trusted:?} {others:?}");
         }
+    }
+
+    #[test]
+    fn what_an_earlier_hub_may_have_given_is_believed() {
+        let mut claims = claims(&[5], &[(1_800_000_000, "a"), (1 << 40, "b")]);
+        assert_eq!(claims.judge(), (5, vec!["a", "b"]));
+        claims.plausible = 1_799_999_000;
+        assert_eq!(claims.judge(), (1_800_000_000, vec!["b"]));
     }
 
     #[test]
