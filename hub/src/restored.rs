@@ -73,15 +73,16 @@ pub struct Seen {
 }
 
 /// When the hub was restored, as its mark says.
-pub fn restored_at(mark: &ConfigMap) -> Option<Timestamp> {
+fn restored_at(mark: &ConfigMap) -> Option<Timestamp> {
     mark.data.as_ref()?.get(RESTORED_AT)?.parse().ok()
 }
 
-/// Looks at what agents have said since then.
+/// Looks at what agents have said since the hub was restored; a mark that does not say when counts as one of `now`.
 ///
 /// # Errors
 /// The API server does not answer, or refuses.
-pub async fn look(client: &Client, since: Option<Timestamp>) -> Result<Seen, kube::Error> {
+pub async fn look(client: &Client, mark: &ConfigMap, now: Timestamp) -> Result<Seen, kube::Error> {
+    let since = restored_at(mark);
     let all = ListParams::default();
     let bundles = Api::<Bundle>::all(client.clone()).list(&all).await?.items;
     let leases = Api::<Lease>::all(client.clone()).list(&all).await?.items;
@@ -96,7 +97,7 @@ pub async fn look(client: &Client, since: Option<Timestamp>) -> Result<Seen, kub
     };
     Ok(Seen {
         ahead: bundles.iter().filter_map(ahead).collect(),
-        epoch: leader::obeyed_epoch(client, since.map_or(0, Timestamp::as_second)).await?,
+        epoch: leader::obeyed_epoch(client, since.unwrap_or(now).as_second()).await?,
         reported: agents.iter().filter(renewed).count(),
         agents: agents.len(),
     })
@@ -114,12 +115,18 @@ fn ahead(bundle: &Bundle) -> Option<Ahead> {
     })
 }
 
-/// Lets a restored hub go on above every epoch that was seen; that epoch.
+/// Lets a restored hub go on above every epoch that was seen; that epoch. A mark that does not say when it was restored counts as one
+/// of `now`.
 ///
 /// # Errors
 /// The API server does not answer, or the mark is another one by now.
-pub async fn confirm(client: &Client, mark: &ConfigMap, seen: &Seen) -> Result<i64, kube::Error> {
-    let epoch = confirming_epoch(seen.epoch, restored_at(mark));
+pub async fn confirm(
+    client: &Client,
+    mark: &ConfigMap,
+    seen: &Seen,
+    now: Timestamp,
+) -> Result<i64, kube::Error> {
+    let epoch = confirming_epoch(seen.epoch, restored_at(mark).unwrap_or(now));
     let patch = json!({"data": {EPOCH: epoch.to_string()},
         "metadata": {"resourceVersion": mark.resource_version()}});
     let marks: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
@@ -132,10 +139,9 @@ pub async fn confirm(client: &Client, mark: &ConfigMap, seen: &Seen) -> Result<i
 /// The epoch that confirms a restored hub, above the highest one that is stored or was reported. The seconds of the clock when it
 /// was restored are one, too: of two hubs that are restored from one backup the later one goes on above the earlier one, whether or
 /// not its agents have reported.
-fn confirming_epoch(seen: i64, restored: Option<Timestamp>) -> i64 {
+fn confirming_epoch(seen: i64, restored: Timestamp) -> i64 {
     let ahead = seen.max(0).saturating_add(AHEAD);
-    let clock = restored.map_or(0, Timestamp::as_second);
-    ahead.max(clock).min(MAX_EPOCH - 1)
+    ahead.max(restored.as_second()).min(MAX_EPOCH - 1)
 }
 
 /// The epoch that a mark confirms; `None` as long as it does not.
@@ -200,20 +206,21 @@ mod tests {
 
     #[test]
     fn a_confirming_epoch_is_above_all() {
-        assert_eq!(confirming_epoch(0, None), 1_000);
-        assert_eq!(confirming_epoch(41, None), 1_041);
-        assert_eq!(confirming_epoch(-5, None), 1_000);
+        let begins = Timestamp::UNIX_EPOCH;
+        assert_eq!(confirming_epoch(0, begins), 1_000);
+        assert_eq!(confirming_epoch(41, begins), 1_041);
+        assert_eq!(confirming_epoch(-5, begins), 1_000);
         assert!(
-            confirming_epoch(i64::MAX, None) < MAX_EPOCH,
+            confirming_epoch(i64::MAX, begins) < MAX_EPOCH,
             "there is a term after it"
         );
         // The same backup twice.
-        let [first, second] = ["2026-01-02T00:00:00Z", "2026-01-02T00:01:00Z"].map(|at| at.parse().ok());
+        let [first, second] = ["2026-01-02T00:00:00Z", "2026-01-02T00:01:00Z"].map(|at| at.parse().unwrap());
         let first = confirming_epoch(5, first);
         assert_eq!(confirming_epoch(5, second), first + 60);
         assert_eq!(confirming_epoch(first + 3, second), first + 1_003);
-        let last = confirming_epoch(5, Some(Timestamp::MAX));
+        let last = confirming_epoch(5, Timestamp::MAX);
         assert!(last < MAX_EPOCH);
-        assert_eq!(confirming_epoch(5, Some(Timestamp::MIN)), 1_005);
+        assert_eq!(confirming_epoch(5, Timestamp::MIN), 1_005);
     }
 }

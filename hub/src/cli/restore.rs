@@ -149,10 +149,10 @@ async fn confirm(file: Option<&Path>, yes: bool) -> Result<ExitCode, Failure> {
             .as_ref()
             .and_then(|data| data.get(key))
             .cloned()
-            .unwrap_or_default()
+            .unwrap_or_else(|| "an unknown time".to_owned())
     };
-    let since = restored::restored_at(&mark);
-    let seen = restored::look(&client, since).await.map_err(unreadable)?;
+    let now = SystemClock.now();
+    let seen = restored::look(&client, &mark, now).await.map_err(unreadable)?;
     let mut text = format!(
         "backup of {}, restored at {}; {} of {} agents have reported since\n",
         of(restored::TAKEN_AT),
@@ -173,11 +173,13 @@ async fn confirm(file: Option<&Path>, yes: bool) -> Result<ExitCode, Failure> {
         return Err(Failure::new("E-CONFIRM", "nothing was confirmed")
             .advise("the same with --yes, once every agent has reported and what they go back to is right"));
     }
-    let epoch = restored::confirm(&client, &mark, &seen).await.map_err(|error| {
-        Failure::new("E-RESTORE", "the hub is not confirmed")
-            .because(error)
-            .advise("the same again")
-    })?;
+    let epoch = restored::confirm(&client, &mark, &seen, now)
+        .await
+        .map_err(|error| {
+            Failure::new("E-RESTORE", "the hub is not confirmed")
+                .because(error)
+                .advise("the same again")
+        })?;
     terminal::print(&format!("confirmed: the hub goes on above epoch {epoch}\n"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -66,7 +66,6 @@ pub(super) fn sightings(client: &Client, metrics: &Metrics) -> BoxStream<'static
             }
         };
         let api: Api<K> = Api::all(noticing(client.clone(), gives_up));
-        // Nobody here asks who wrote what, and a fleet has five of these for each cluster.
         // Of a kind that was never there: a hub that starts on an empty API server has yet to install it.
         let mut awaited = true;
         let events = watcher(api.clone(), config.timeout(LASTS))
@@ -80,6 +79,7 @@ pub(super) fn sightings(client: &Client, metrics: &Metrics) -> BoxStream<'static
                 Ok(Event::Init) => {}
                 Ok(_) => awaited = false,
             })
+            // Nobody here asks who wrote what, and a fleet has five of these for each cluster.
             .modify(|object| object.meta_mut().managed_fields = None);
         match remembers {
             true => remembering(api, events).map_ok(wrap).boxed(),

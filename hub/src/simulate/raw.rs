@@ -1,29 +1,48 @@
 //! What applications come to in every cluster, and what Bundles have of it.
 
 use crate::render::{self, ReplicaPaths};
-use roundhouse_api::{application::ValidApplication, decision::WorkloadRef};
+use roundhouse_api::{
+    application::{ComponentKind, ValidApplication},
+    decision::WorkloadRef,
+};
 use serde_json::Value;
 
 /// Groups of kinds that are built in, beside those below `k8s.io`: where their counts live is known.
 const BUILT_IN: [&str; 5] = ["", "apps", "batch", "autoscaling", "policy"];
 
-/// The manifests that every Bundle of an application has, the replicas aside, which are divided: what its components and their
-/// traits render to, but for Jobs, which are made once, and for kinds whose counts may live anywhere. None where the clusters of a
-/// step get anything else: one component only, or what overrides make of it.
-pub(super) fn everywhere(namespace: &str, name: &str, application: &ValidApplication) -> Vec<Value> {
-    let mut steps = application.all_steps().filter_map(|step| step.kind.deploy());
-    let differs = steps
-        .any(|step| step.components.is_some() || step.only.is_some() || !step.placement.overrides.is_empty());
-    if differs {
+/// A manifest that every Bundle of an application has.
+#[derive(Debug, Clone)]
+pub(super) struct Everywhere {
+    pub(super) manifest: Value,
+    /// Nothing of it is changed on its way but its replicas, which are divided, and where these are is known.
+    pub(super) is_whole: bool,
+}
+
+/// What every Bundle of an application has, but for Jobs, which are made once: the objects of its components as they are written, and
+/// what the others render to, with their traits. None where a step takes one component only or changes any.
+pub(super) fn everywhere(namespace: &str, name: &str, application: &ValidApplication) -> Vec<Everywhere> {
+    let steps = || application.all_steps().filter_map(|step| step.kind.deploy());
+    if steps().any(|step| step.components.is_some() || step.only.is_some()) {
         return Vec::new();
     }
+    let is_overridden = |manifest: &Value| {
+        let mut overrides = steps().flat_map(|step| &step.placement.overrides);
+        overrides.any(|one| {
+            manifest["kind"] == *one.target.kind && manifest["metadata"]["name"] == *one.target.name
+        })
+    };
     let rendered = render::render(namespace, name, application);
-    let manifests = rendered
-        .components
-        .into_iter()
-        .flat_map(|component| component.manifests);
+    let components = application.components.iter().zip(rendered.components);
+    let manifests = components.flat_map(|(component, rendered)| match &component.kind {
+        ComponentKind::Objects(raw) if component.traits.is_empty() => raw.objects.clone(),
+        _ => rendered.manifests,
+    });
+    let manifests = manifests.filter(|manifest| manifest["kind"] != "Job");
     manifests
-        .filter(|manifest| manifest["kind"] != "Job" && is_built_in(manifest))
+        .map(|manifest| Everywhere {
+            is_whole: is_built_in(&manifest) && !is_overridden(&manifest),
+            manifest,
+        })
         .collect()
 }
 
@@ -38,10 +57,10 @@ fn is_built_in(manifest: &Value) -> bool {
 
 /// What of that is otherwise in the `manifests` of a cluster, or is not there, each in a few words.
 pub(super) fn unlike<'a, M: Iterator<Item = &'a Value>>(
-    everywhere: &'a [Value],
+    everywhere: &'a [Everywhere],
     manifests: impl Fn() -> M + 'a,
 ) -> impl Iterator<Item = String> {
-    everywhere.iter().filter_map(move |object| {
+    whole(everywhere).filter_map(move |object| {
         let mut wanted = object.clone();
         let counts = render::count_paths(object, &ReplicaPaths::default());
         counts.iter().for_each(|count| without(&mut wanted, count));
@@ -57,6 +76,11 @@ pub(super) fn unlike<'a, M: Iterator<Item = &'a Value>>(
         };
         Some(format!("{} {} {why}", text("/kind"), text("/metadata/name")))
     })
+}
+
+fn whole(everywhere: &[Everywhere]) -> impl Iterator<Item = &Value> {
+    let whole = everywhere.iter().filter(|one| one.is_whole);
+    whole.map(|one| &one.manifest)
 }
 
 /// Takes the field at a JSON pointer away.
@@ -99,8 +123,8 @@ pub(super) fn replicas(manifest: &Value) -> Option<u64> {
 }
 
 /// How many replicas the application asks for of a workload, if that is one of these objects.
-pub(super) fn replicas_of(everywhere: &[Value], workload: &WorkloadRef) -> Option<u64> {
-    let mut own = everywhere.iter().filter(|object| is_of(object, workload));
+pub(super) fn replicas_of(everywhere: &[Everywhere], workload: &WorkloadRef) -> Option<u64> {
+    let mut own = whole(everywhere).filter(|object| is_of(object, workload));
     own.next().filter(|_| is_divided(workload)).and_then(replicas)
 }
 
@@ -140,14 +164,21 @@ mod tests {
                 "jsonPatch": [{"op": "add", "path": "/data", "value": {"a": "b"}}]}]}});
         let policies = json!([{"name": "more", "type": "override", "properties": {"components": [
             {"name": "app", "properties": {"image": "nginx:2"}}]}}]);
-        let all = ["Deployment", "ConfigMap"];
-        for (step, expected) in [(whole, &all[..]), (one, &[]), (changed, &[]), (overridden, &[])] {
+        for (step, expected) in [
+            (whole, &[("Deployment", true), ("ConfigMap", true)][..]),
+            (one, &[]),
+            (changed, &[]),
+            (overridden, &[("Deployment", true), ("ConfigMap", false)]),
+        ] {
             let spec = json!({"policies": policies, "workflow": {"steps": [step]}, "components": [
                 {"name": "app", "type": "worker", "properties": {"image": "nginx:1"}},
                 {"name": "raw", "type": "k8s-objects", "properties": {"objects": [object("ConfigMap"), object("Job")]}}]});
             let all = everywhere("n", "a", &validate(&spec).unwrap());
-            let kinds: Vec<&Value> = all.iter().map(|object| &object["kind"]).collect();
-            assert_eq!(kinds, expected.iter().collect::<Vec<_>>(), "{spec}");
+            let kinds = all
+                .iter()
+                .map(|one| (one.manifest["kind"].as_str().unwrap(), one.is_whole));
+            let kinds: Vec<_> = kinds.collect();
+            assert_eq!(kinds, expected, "{spec}");
         }
     }
 
@@ -160,13 +191,14 @@ mod tests {
             "components": [{"name": "raw", "type": "k8s-objects", "properties": {"objects": [web, game]},
                 "traits": [{"type": "scaler", "properties": {"replicas": 7}}]}]});
         let all = everywhere("n", "a", &validate(&spec).unwrap());
-        let [web] = &all[..] else { panic!("{all:?}") };
+        let whole: Vec<bool> = all.iter().map(|one| one.is_whole).collect();
+        assert_eq!(whole, [true, false], "{all:?}");
         let workload = WorkloadRef {
             kind: "Deployment".to_owned(),
             namespace: "n".to_owned(),
             name: "w".to_owned(),
         };
-        assert_eq!(replicas_of(&all, &workload), Some(7), "{web}");
+        assert_eq!(replicas_of(&all, &workload), Some(7), "{all:?}");
     }
 
     #[test]
@@ -182,7 +214,8 @@ mod tests {
             let all = manifests.as_array().unwrap();
             unlike(&everywhere, || all.iter()).collect::<Vec<_>>()
         };
-        let mut other = json!(everywhere);
+        let manifests: Vec<&Value> = everywhere.iter().map(|one| &one.manifest).collect();
+        let mut other = json!(manifests);
         assert_eq!(told(&other), [""; 0]);
         other[0]["data"]["k"] = json!("2");
         // What is divided, and what is more, is no difference.

@@ -4,6 +4,7 @@ use crate::{
     looks::{because, deployment, image, images},
     runs::{SECOND, good, is_one, struck},
 };
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use parking_lot::Mutex;
@@ -161,9 +162,12 @@ async fn seen(fleet: &Fleet) -> Result<(ConfigMap, restored::Seen), String> {
     let client = fleet.hub_client();
     let marks: Api<ConfigMap> = Api::namespaced(client.clone(), restored::NAMESPACE);
     let mark = marks.get(restored::NAME).await.map_err(said)?;
-    let seen = restored::look(&client, restored::restored_at(&mark)).await;
+    let seen = restored::look(&client, &mark, UNKNOWN).await;
     Ok((mark, seen.map_err(said)?))
 }
+
+/// Marks say when a hub was restored.
+const UNKNOWN: Timestamp = Timestamp::UNIX_EPOCH;
 
 /// Somebody confirms it when so many agents have reported.
 fn confirmed(heard: usize) -> Look {
@@ -171,7 +175,7 @@ fn confirmed(heard: usize) -> Look {
         Box::pin(async move {
             let (mark, seen) = seen(fleet).await?;
             because(seen.agents == 8 && seen.reported == heard, || format!("{seen:?}"))?;
-            let epoch = restored::confirm(&fleet.hub_client(), &mark, &seen).await;
+            let epoch = restored::confirm(&fleet.hub_client(), &mark, &seen, UNKNOWN).await;
             let epoch = epoch.map_err(|error| error.to_string())?;
             because(epoch > seen.epoch, || format!("{epoch} after {}", seen.epoch))
         })

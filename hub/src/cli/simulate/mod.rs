@@ -67,8 +67,8 @@ pub(super) struct Args {
     /// (it is a failure if it is not), or at a time, whatever is left then. Delivered is what stays so for a minute, with no fault on
     #[arg(long, default_value = "done", value_name = "done|delivered|TIME")]
     until: Until,
-    /// Nothing further happens when nothing but Leases has been written for so long, and no time of a step or of held removals
-    /// ends later, within --within; a minute at least
+    /// Nothing further happens when nothing but Leases has been written for so long, and no time of a step, of a toleration or of
+    /// held removals ends later, within --within; a minute at least
     #[arg(long, default_value = "15m", value_name = "TIME", value_parser = asked::patience)]
     patience: Span,
     /// The longest that anything that is waited for may take; a second at least

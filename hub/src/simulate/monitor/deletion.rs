@@ -427,7 +427,10 @@ fn drops(commit: &Commit, before: &Bundle, after: &Bundle, model: &Model, found:
         let there = |of: &String| namespace.is_empty() || of.is_empty() || of == namespace;
         all.any(|one| one.0 == *table && there(&one.1) && one.2 == *name)
     };
-    let had = revision.everywhere.iter().filter_map(carried);
+    let had = revision
+        .everywhere
+        .iter()
+        .filter_map(|one| carried(&one.manifest));
     for one in had.filter(|one| has(before, one)) {
         found.judges(Promise::P5);
         if !has(after, &one) {

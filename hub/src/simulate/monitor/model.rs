@@ -3,7 +3,10 @@
 use super::{commit::Commit, promise::Note, who::Who};
 use crate::{
     restored,
-    simulate::{HUB, raw},
+    simulate::{
+        HUB,
+        raw::{self, Everywhere},
+    },
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -159,7 +162,7 @@ pub(super) struct Revision {
     /// The same as text.
     pub(super) text: String,
     /// What it comes to in every cluster.
-    pub(super) everywhere: Vec<Value>,
+    pub(super) everywhere: Vec<Everywhere>,
 }
 
 /// Since when a ledger follows which generation of which Bundle, by uid.

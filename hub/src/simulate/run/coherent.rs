@@ -241,7 +241,11 @@ mod tests {
                     "replicas": 5, "placed": 5, "unplaced": [], "clusters": [assigned("c1", 3), assigned("c2", 2)]}]}});
         let valid = validate(&application["spec"]).unwrap();
         let bundle = |cluster: &str, replicas: u32| {
-            let mut manifests = raw::everywhere("default", "web", &valid);
+            let all = raw::everywhere("default", "web", &valid).into_iter();
+            let mut manifests: Vec<Value> = all.map(|one| one.manifest).collect();
+            manifests
+                .iter_mut()
+                .for_each(|manifest| manifest["metadata"]["namespace"] = json!("default"));
             manifests[1]["spec"]["replicas"] = json!(replicas);
             json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
                 "metadata": {"name": "default.web", "namespace": format!("cluster-{cluster}")},

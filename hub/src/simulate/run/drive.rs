@@ -427,7 +427,10 @@ impl Driver<'_> {
             let of_times = now.commits.saturating_sub(moved.commits);
             // Nothing new for twice as long, and yet it was never idle.
             let restless = idle.filter(|idle| delivered.is_none() && moved.at.elapsed() >= *idle * 2);
-            if let Some(idle) = restless.filter(|idle| *idle >= STANDS_STILL) {
+            let left = within.saturating_sub(began.elapsed());
+            if let Some(idle) = restless.filter(|idle| *idle >= STANDS_STILL)
+                && self.moves_on_after(left).await.is_none()
+            {
                 // The next of these writes is named as what it is.
                 let left = self
                     .deadline

@@ -8,6 +8,7 @@ use roundhouse_api::{
     bundle::Bundle,
     cluster::{AVAILABLE, Cluster},
     condition,
+    placement::{Placement, Toleration},
 };
 use std::collections::BTreeSet;
 
@@ -85,31 +86,46 @@ fn application(application: &Application) -> Option<String> {
 pub(super) async fn timers(fleet: &Fleet) -> Vec<Timestamp> {
     let (client, all) = (fleet.hub_client(), Default::default());
     let applications = Api::<Application>::all(client.clone()).list(&all).await;
-    let clusters = Api::<Cluster>::all(client).list(&all).await;
+    let clusters = Api::<Cluster>::all(client.clone()).list(&all).await;
     let applications = applications.map(|all| all.items).unwrap_or_default();
     let clusters = clusters.map(|all| all.items).unwrap_or_default();
+    let placements = Api::<Placement>::all(client).list(&all).await;
+    let placements = placements.map(|all| all.items).unwrap_or_default();
+    let tolerations = placements
+        .iter()
+        .flat_map(|placement| &placement.spec.0.tolerations);
+    let referred: Vec<Toleration> = tolerations.cloned().collect();
     let tainted: BTreeSet<Timestamp> = clusters.iter().flat_map(tainted).collect();
     let timers = applications.iter();
     timers
-        .flat_map(|application| timers_of(application, &tainted))
+        .flat_map(|application| timers_of(application, &referred, &tainted))
         .collect()
 }
 
-/// Since when a cluster has its taints.
+/// Since when a cluster has its taints, by what was written of them or was seen. Those of its status are tolerated for ever or not.
 fn tainted(cluster: &Cluster) -> impl Iterator<Item = Timestamp> {
-    let of_status = cluster.status.iter().flat_map(|status| &status.taints);
-    let taints = cluster.spec.taints.iter().chain(of_status);
+    let seen = cluster.status.iter().flat_map(|status| &status.taints_seen);
+    let taints = cluster.spec.taints.iter().chain(seen);
     taints.filter_map(|taint| taint.time_added.as_ref().map(|time| time.0))
 }
 
-fn timers_of(application: &Application, tainted: &BTreeSet<Timestamp>) -> Vec<Timestamp> {
+/// `referred`: what Placements tolerate, whoever refers to them.
+fn timers_of(
+    application: &Application,
+    referred: &[Toleration],
+    tainted: &BTreeSet<Timestamp>,
+) -> Vec<Timestamp> {
     let spec = serde_json::to_value(&application.spec).unwrap_or_default();
     let (Ok(valid), Some(status)) = (validate(&spec), &application.status) else {
         return Vec::new();
     };
-    let tolerations = valid.all_steps().filter_map(|step| step.kind.deploy());
-    let tolerations = tolerations.flat_map(|step| &step.placement.tolerations);
-    let tolerated: BTreeSet<i64> = tolerations
+    let own = valid.all_steps().flat_map(|step| match &step.kind {
+        StepKind::Deploy(deploy) => &deploy.placement.tolerations[..],
+        StepKind::ClusterObject(object) => &object.placement.tolerations[..],
+        _ => &[],
+    });
+    let tolerated: BTreeSet<i64> = own
+        .chain(referred)
         .filter_map(|toleration| toleration.toleration_seconds)
         .collect();
     let tolerated = tolerated.iter().flat_map(|seconds| {
@@ -220,8 +236,8 @@ mod tests {
         };
         let cluster = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c1"},
             "spec": {"accepted": true, "taints": [{"key": "a", "effect": "NoExecute", "timeAdded": at(10).to_string()}]},
-            "status": {"taints": [{"key": "b", "effect": "NoExecute", "timeAdded": at(20).to_string()},
-                {"key": "c", "effect": "NoSchedule"}]}});
+            "status": {"taintsSeen": [{"key": "b", "effect": "NoExecute", "timeAdded": at(20).to_string()}],
+                "taints": [{"key": "c", "effect": "NoSchedule", "timeAdded": at(30).to_string()}]}});
         let cluster: Cluster = serde_json::from_value(cluster).unwrap();
         let tainted: BTreeSet<Timestamp> = tainted(&cluster).collect();
         let tolerates = json!([{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}, {"key": "b", "operator": "Exists"}]);
@@ -235,7 +251,17 @@ mod tests {
                 vec![at(90), at(35)],
             ),
         ] {
-            assert_eq!(timers_of(&application(&steps), &tainted), expected, "{steps:?}");
+            assert_eq!(
+                timers_of(&application(&steps), &[], &tainted),
+                expected,
+                "{steps:?}"
+            );
         }
+        let referred = Toleration {
+            toleration_seconds: Some(60),
+            ..Toleration::default()
+        };
+        let placed = application(&[(deploy(json!([])), 0)]);
+        assert_eq!(timers_of(&placed, &[referred], &tainted), [at(11), at(21)]);
     }
 }

@@ -149,7 +149,8 @@ mod tests {
         ] {
             let rendered = |application: &Value| {
                 let valid = validate(&application["spec"]).unwrap();
-                everywhere("default", "web", &valid)
+                let all = everywhere("default", "web", &valid).into_iter();
+                all.map(|one| one.manifest).collect::<Vec<_>>()
             };
             let all = rendered(&with_image(&of, "web:2"));
             let is: Vec<&str> = all.iter().filter_map(|object| object["kind"].as_str()).collect();
