@@ -36,6 +36,9 @@ const HOLDS: Duration = Duration::from_secs(60);
 /// looked at what waits by then, and tried it again: what is still written after it says nothing new.
 const STANDS_STILL: Duration = Duration::from_secs(15 * 60);
 
+/// Somebody who helps looks at what waits so often.
+const HELPS: Duration = Duration::from_secs(60);
+
 /// What is to be done when.
 #[derive(Default)]
 struct Due {
@@ -363,6 +366,7 @@ impl Driver<'_> {
         let mut moved = written;
         let mut looked: Option<(u64, Instant, Vec<String>)> = None;
         let mut delivered: Option<Instant> = None;
+        let mut helped = began;
         loop {
             let now = self.stage.monitor.happened();
             let seen = looked
@@ -381,6 +385,15 @@ impl Driver<'_> {
             };
             if delivered.is_some() {
                 self.looks_at_the_end(began).await;
+            }
+            if let Some(help) = &self.script.helps
+                && !is_due
+                && !waits.is_empty()
+                && helped.elapsed() >= HELPS
+            {
+                helped = Instant::now();
+                // Where it does not go through, what waits is told at the end.
+                drop(help.at(&self.stage.fleet, &self.stage.monitor).await);
             }
             if let Some(since) = delivered.filter(|since| since.elapsed() >= HOLDS) {
                 let ago = since.elapsed();

@@ -24,11 +24,6 @@ const FAULTS: u64 = 24;
 /// Virtual time in which they begin.
 const BUSY: Duration = Duration::from_secs(120);
 
-/// So long after that somebody confirms what an application asks for.
-const CONFIRMS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(240)];
-/// A hub whose watches are dead finds out after five minutes, and asks then.
-const CONFIRMS_LATE: Duration = Duration::from_secs(480);
-
 /// A cluster that nothing else is done to: it may leave.
 const LEAVES: &str = "west-10";
 
@@ -97,11 +92,7 @@ pub fn random(seed: u64) -> Script {
     }
     if applied_once {
         // What still runs where it is no longer wanted is kept until somebody says that it may go.
-        let is_dead = |(_, act): &(Duration, Act)| matches!(act, Act::EndWatches(_, Ending::Silent));
-        let late = cues.iter().any(is_dead).then_some(CONFIRMS_LATE);
-        for later in CONFIRMS.into_iter().chain(late) {
-            cues.push((BUSY + later, Act::check("somebody confirms", confirms("three"))));
-        }
+        script.helps = Some(confirms("three"));
     }
     cues.sort_by_key(|(at, _)| *at);
     let emptied = cues.iter().filter_map(|(_, act)| match act {

@@ -79,6 +79,8 @@ pub struct Script {
     pub until: Until,
     /// What must be so then.
     pub finally: Vec<Check>,
+    /// What somebody does every minute as long as something waits, when there is nothing more to be done.
+    pub helps: Option<Look>,
     /// Promises that are not made for this fleet, such as one of the hub's options excludes.
     pub not_made: Vec<Promise>,
     /// How long every request takes to arrive.
@@ -127,6 +129,7 @@ impl Script {
                 quiet: Duration::from_secs(60),
             },
             finally: Vec::new(),
+            helps: None,
             not_made: Vec::new(),
             latency: Duration::ZERO..=Duration::from_millis(3),
             model: Model::default(),
