@@ -1,6 +1,7 @@
 //! A process under test: its output line by line, signals, and an end that is waited for.
 
-use anyhow::{Context, Result, bail};
+use crate::patience::until;
+use anyhow::{Context, Result, anyhow, bail};
 use std::{
     ffi::OsStr,
     path::Path,
@@ -11,7 +12,7 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncRead, BufReader},
     process::{Child, Command},
     sync::watch,
-    time::{Instant, sleep, timeout},
+    time::{Instant, timeout},
 };
 
 /// Longest wait for anything that a process does: generous, as machines that run tests are busy.
@@ -259,18 +260,8 @@ pub async fn soon<T, S: std::fmt::Debug>(
     what: &str,
     mut look: impl AsyncFnMut() -> Result<std::result::Result<T, S>>,
 ) -> Result<T> {
-    let end = Instant::now() + DEADLINE;
-    loop {
-        let seen = match look().await {
-            Ok(Ok(value)) => return Ok(value),
-            Ok(Err(seen)) => format!("{seen:?}"),
-            Err(error) => format!("{error:#}"),
-        };
-        if Instant::now() > end {
-            bail!("waited {DEADLINE:?} for {what}; last seen: {seen}");
-        }
-        sleep(LOOK).await;
-    }
+    let look = async || look().await?.map_err(|seen| anyhow!("{seen:?}"));
+    until(DEADLINE, LOOK, what, look).await
 }
 
 /// A client's configuration from a kubeconfig.

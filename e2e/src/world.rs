@@ -2,6 +2,7 @@
 //! deadline.
 
 use crate::{
+    patience::until,
     real::{self, RealServer},
     skipped,
 };
@@ -66,18 +67,8 @@ pub async fn eventually<T, S: std::fmt::Debug>(
     what: &str,
     mut look: impl AsyncFnMut() -> Result<std::result::Result<T, S>>,
 ) -> Result<T> {
-    let end = tokio::time::Instant::now() + DEADLINE;
-    loop {
-        let seen = match look().await {
-            Ok(Ok(value)) => return Ok(value),
-            Ok(Err(seen)) => format!("{seen:?}"),
-            Err(error) => format!("{error:#}"),
-        };
-        if tokio::time::Instant::now() > end {
-            return Err(anyhow!("waited {DEADLINE:?} for {what}; last seen: {seen}"));
-        }
-        tokio::time::sleep(LOOK).await;
-    }
+    let look = async || look().await?.map_err(|seen| anyhow!("{seen:?}"));
+    until(DEADLINE, LOOK, what, look).await
 }
 
 impl World {

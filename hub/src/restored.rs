@@ -72,9 +72,13 @@ pub struct Seen {
     pub agents: usize,
 }
 
-/// When the hub was restored, as its mark says.
-fn restored_at(mark: &ConfigMap) -> Option<Timestamp> {
-    mark.data.as_ref()?.get(RESTORED_AT)?.parse().ok()
+/// When the hub was restored, as its mark says; one that does not counts as of `now`.
+fn restored_at(mark: &ConfigMap, now: Timestamp) -> Timestamp {
+    let said = mark
+        .data
+        .as_ref()
+        .and_then(|data| data.get(RESTORED_AT)?.parse().ok());
+    said.unwrap_or(now)
 }
 
 /// Looks at what agents have said since the hub was restored; a mark that does not say when counts as one of `now`.
@@ -82,7 +86,7 @@ fn restored_at(mark: &ConfigMap) -> Option<Timestamp> {
 /// # Errors
 /// The API server does not answer, or refuses.
 pub async fn look(client: &Client, mark: &ConfigMap, now: Timestamp) -> Result<Seen, kube::Error> {
-    let since = restored_at(mark);
+    let since = restored_at(mark, now);
     let all = ListParams::default();
     let bundles = Api::<Bundle>::all(client.clone()).list(&all).await?.items;
     let leases = Api::<Lease>::all(client.clone()).list(&all).await?.items;
@@ -93,11 +97,11 @@ pub async fn look(client: &Client, mark: &ConfigMap, now: Timestamp) -> Result<S
     let agents: Vec<&Lease> = agents.collect();
     let renewed = |lease: &&&Lease| {
         let at = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-        matches!((at, since), (Some(at), Some(since)) if at.0 > since)
+        at.is_some_and(|at| at.0 > since)
     };
     Ok(Seen {
         ahead: bundles.iter().filter_map(ahead).collect(),
-        epoch: leader::obeyed_epoch(client, since.unwrap_or(now).as_second()).await?,
+        epoch: leader::obeyed_epoch(client, since.as_second()).await?,
         reported: agents.iter().filter(renewed).count(),
         agents: agents.len(),
     })
@@ -126,7 +130,7 @@ pub async fn confirm(
     seen: &Seen,
     now: Timestamp,
 ) -> Result<i64, kube::Error> {
-    let epoch = confirming_epoch(seen.epoch, restored_at(mark).unwrap_or(now));
+    let epoch = confirming_epoch(seen.epoch, restored_at(mark, now));
     let patch = json!({"data": {EPOCH: epoch.to_string()},
         "metadata": {"resourceVersion": mark.resource_version()}});
     let marks: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);

@@ -96,10 +96,6 @@ pub async fn run(
         return Ok(());
     }
     let (gate, leading) = (options.gate.clone(), options.leading.clone());
-    let cluster = ClusterOptions {
-        metrics: options.application.metrics.clone(),
-        ..options.cluster.clone()
-    };
     let gated = gate.client(client.clone());
     let mut application = options.application.clone();
     if application.executor.is_none() {
@@ -125,7 +121,8 @@ pub async fn run(
     );
     let clusters = cluster::run(
         gated.clone(),
-        cluster,
+        options.cluster.clone(),
+        options.application.metrics.clone(),
         leading.clone(),
         steady,
         controllers.clone(),

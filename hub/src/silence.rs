@@ -1,12 +1,17 @@
-//! Notices watches on which nothing comes any more, and those of kinds that are not there.
+//! Tells of watches that break, and of those on which nothing comes any more.
 //!
 //! kube's watcher gives up a watch that has been silent for a little longer than it may last, and makes it anew without a word to
 //! whoever listens. An API server ends it before that, and sends bookmarks until then: on such a watch something got lost.
 
+use crate::metrics::Metrics;
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use kube::{Client, client::Body, runtime::watcher};
+use kube::{
+    Client,
+    client::Body,
+    runtime::watcher::{self, Event},
+};
 use std::{
     pin::Pin,
     task::{Context, Poll},
@@ -18,8 +23,52 @@ use tower::service_fn;
 /// A watch lasts so many seconds, as who makes it asks for it; kube's watcher does by itself, too.
 pub(crate) const LASTS: u32 = 290;
 
+/// Watches of one kind: each that breaks, or is given up as nothing comes, is counted and logged.
+#[derive(Debug, Clone)]
+pub(crate) struct Watched {
+    kind: String,
+    metrics: Metrics,
+}
+
+impl Watched {
+    pub(crate) fn new(kind: impl Into<String>, metrics: &Metrics) -> Watched {
+        Watched {
+            kind: kind.into(),
+            metrics: metrics.clone(),
+        }
+    }
+
+    /// The client to watch with, for as long as [`LASTS`] at a time.
+    pub(crate) fn client(&self, client: &Client) -> Client {
+        let Watched { kind, metrics } = self.clone();
+        noticing(client.clone(), move || {
+            metrics.watch_broke(&kind);
+            tracing::warn!(%kind, "a watch was silent, it is made again");
+        })
+    }
+
+    /// Is shown all that the watch shows. That a definition is yet to come is no break: a hub that starts on an empty API server
+    /// has yet to install it.
+    pub(crate) fn inspects<K>(self) -> impl FnMut(&watcher::Result<Event<K>>) {
+        let Watched { kind, metrics } = self;
+        let mut awaited = true;
+        move |event| match event {
+            Err(error) if awaited && is_missing(error) => {
+                tracing::debug!(%kind, %error, "the definition is not there yet");
+            }
+            Err(error) => {
+                metrics.watch_broke(&kind);
+                tracing::warn!(%kind, %error, "a watch broke, it is made again");
+            }
+            // A list that begins says nothing yet.
+            Ok(Event::Init) => {}
+            Ok(_) => awaited = false,
+        }
+    }
+}
+
 /// The same client; of each of its watches that is given up as nothing comes, `silent` is told.
-pub(crate) fn noticing(client: Client, silent: impl Fn() + Clone + Send + Sync + Unpin + 'static) -> Client {
+fn noticing(client: Client, silent: impl Fn() + Clone + Send + Sync + Unpin + 'static) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = service_fn(move |request: Request<Body>| {
         let (client, silent) = (client.clone(), silent.clone());
@@ -40,7 +89,7 @@ pub(crate) fn noticing(client: Client, silent: impl Fn() + Clone + Send + Sync +
 }
 
 /// Whether the API server does not know the kind.
-pub(crate) fn is_missing(error: &watcher::Error) -> bool {
+fn is_missing(error: &watcher::Error) -> bool {
     let (watcher::Error::InitialListFailed(kube::Error::Api(status))
     | watcher::Error::WatchStartFailed(kube::Error::Api(status))) = error
     else {
@@ -163,5 +212,22 @@ mod tests {
         assert_eq!(told(seconds(60), seconds(290), seconds(700)).await, 0);
         // Bookmarks come, and it never ends.
         assert_eq!(told(seconds(60), seconds(10_000), seconds(700)).await, 0);
+    }
+
+    #[test]
+    fn a_kind_that_is_not_known_is_told_from_one_that_may_not_be_listed() {
+        let answer = |code: u16| {
+            let status = serde_json::json!({"code": code, "message": "no"});
+            kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
+        };
+        assert!(is_missing(&watcher::Error::InitialListFailed(answer(404))));
+        assert!(is_missing(&watcher::Error::WatchStartFailed(answer(404))));
+        for error in [
+            watcher::Error::InitialListFailed(answer(403)),
+            watcher::Error::WatchStartFailed(answer(500)),
+            watcher::Error::NoResourceVersion,
+        ] {
+            assert!(!is_missing(&error), "{error}");
+        }
     }
 }

@@ -2,13 +2,14 @@
 //! namespace. What goes to clusters goes in Bundles, and not by actions.
 
 use super::{Job, Outcome, runner::Means, source::said};
+use crate::writes;
 use futures::{
     StreamExt,
     stream::{self, BoxStream},
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, ValidationDirective},
+    api::{DynamicObject, Patch, PatchParams, ValidationDirective},
     core::GroupVersionKind,
     discovery::{self, Scope},
     runtime::{WatchStreamExt, watcher},
@@ -103,11 +104,7 @@ pub(super) async fn delete(means: &Means, job: &Job, of: &HubObject) -> Outcome 
         };
         check_own(&existing, job, of)?;
         if existing.metadata.deletion_timestamp.is_none() {
-            let params = DeleteParams::background().preconditions(Preconditions {
-                uid: existing.uid(),
-                resource_version: existing.resource_version(),
-            });
-            match api.delete(&of.name, &params).await {
+            match api.delete(&of.name, &writes::delete(&existing)).await {
                 Ok(_) => {}
                 Err(kube::Error::Api(answer)) if answer.code == 404 => {}
                 Err(error) => return Err(refused("deleting", job, of, &error)),

@@ -10,10 +10,7 @@ use crate::{
     writes,
 };
 use futures::{FutureExt, Stream, StreamExt, TryFutureExt, stream};
-use kube::{
-    Api, Client,
-    api::{DeleteParams, Patch, Preconditions},
-};
+use kube::{Api, Client, api::Patch};
 use roundhouse_api::{
     bundle::{Bundle, Deletion},
     names::BUNDLE_FINALIZER,
@@ -369,10 +366,7 @@ impl Writer<'_> {
 
     async fn delete(self, bundle: &Observed) -> Result<(), PassError> {
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), &bundle.namespace);
-        let params = DeleteParams::background().preconditions(Preconditions {
-            uid: Some(bundle.uid.clone()),
-            resource_version: Some(bundle.resource_version.clone()),
-        });
+        let params = writes::delete_version(Some(bundle.uid.clone()), Some(bundle.resource_version.clone()));
         let key = (bundle.namespace.clone(), bundle.name.clone());
         let is_another = |left: &Option<Bundle>| left.as_ref().is_none_or(|left| is_another(left, bundle));
         let sent = api.delete(&bundle.name, &params).map_ok(|answer| answer.left());

@@ -21,6 +21,7 @@ use crate::{
     metrics::{Lag, Metrics},
     placement::Sight,
     relist::{Held, older},
+    silence::Watched,
 };
 use kube::{ResourceExt, core::DynamicObject};
 use parking_lot::{Mutex, RwLock};
@@ -200,10 +201,9 @@ impl Cache {
         }
     }
 
-    /// Counts a watch of this kind that broke, or was given up.
-    pub(super) fn breaks(&self, kind: Kind) -> impl Fn() + Clone + Send + Sync + Unpin + 'static {
-        let metrics = self.metrics.clone();
-        move || metrics.watch_broke(&format!("{kind:?}"))
+    /// Counts watches of this kind that break, or are given up.
+    pub(super) fn watched(&self, kind: Kind) -> Watched {
+        Watched::new(format!("{kind:?}"), &self.metrics)
     }
 
     /// Writes of Bundles that nobody has answered.

@@ -2,12 +2,12 @@
 //! objects is what becomes of them at any deletion of the Bundle.
 
 use super::{Key, cache::Cache};
-use crate::dispatch::{Observed, expiry};
-use jiff::Timestamp;
-use kube::{
-    Api, Client,
-    api::{DeleteParams, Preconditions},
+use crate::{
+    dispatch::{Observed, expiry},
+    writes,
 };
+use jiff::Timestamp;
+use kube::{Api, Client};
 use roundhouse_api::{bundle::Bundle, clock::SharedClock};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -88,13 +88,7 @@ fn due<'a>(bundles: &'a [Arc<Observed>], seen: &mut Seen, now: Timestamp) -> Vec
 /// Only this very Bundle, as it was judged: one that changed meanwhile is judged again.
 async fn delete(client: &Client, bundle: &Observed) -> Result<(), kube::Error> {
     let api: Api<Bundle> = Api::namespaced(client.clone(), &bundle.namespace);
-    let params = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: Some(bundle.uid.clone()),
-            resource_version: Some(bundle.resource_version.clone()),
-        }),
-        ..DeleteParams::default()
-    };
+    let params = writes::delete_version(Some(bundle.uid.clone()), Some(bundle.resource_version.clone()));
     match api.delete(&bundle.name, &params).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         answer => answer.map(drop),

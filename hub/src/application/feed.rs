@@ -9,7 +9,7 @@ use super::{
 use crate::{
     dispatch::Slim,
     relist::{key_of, trusted},
-    silence::{LASTS, is_missing, noticing},
+    silence::LASTS,
 };
 use futures::{
     Stream, StreamExt,
@@ -324,12 +324,8 @@ fn watch<'a, K>(
 where
     K: Resource + ResourceExt + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let broke = cache.breaks(kind);
-    let gives_up = broke.clone();
-    let api = all(noticing(client.clone(), move || {
-        gives_up();
-        tracing::warn!(?kind, "a watch was silent, it is made again");
-    }));
+    let watched = cache.watched(kind);
+    let api = all(watched.client(client));
     let events = watcher(
         api.clone(),
         watcher::Config::default().page_size(PAGE).timeout(LASTS),
@@ -343,22 +339,7 @@ where
         *begins_with.lock() = all.keys().cloned().collect();
         all
     });
-    // Of a kind that was never there: a hub that starts on an empty API server has yet to install it.
-    let mut awaited = true;
-    let news = events
-        .inspect(move |event| match event {
-            Err(error) if awaited && is_missing(error) => {
-                tracing::debug!(?kind, %error, "the definition is not there yet");
-            }
-            Err(error) => {
-                broke();
-                tracing::warn!(?kind, %error, "a watch broke, it is made again");
-            }
-            // A list that begins says nothing yet.
-            Ok(Event::Init) => {}
-            Ok(_) => awaited = false,
-        })
-        .map(Result::ok);
+    let news = events.inspect(watched.inspects()).map(Result::ok);
     Box::pin(news.map(move |event| {
         let news = match event {
             Some(Event::Apply(object)) => News::Put(seen(object)),
@@ -472,22 +453,5 @@ mod tests {
         sight.seen();
         assert!(!sight.failed(at(40)));
         assert!(!sight.failed(at(200)), "the one before it has gone by");
-    }
-
-    #[test]
-    fn a_kind_that_is_not_known_is_told_from_one_that_may_not_be_listed() {
-        let answer = |code: u16| {
-            let status = serde_json::json!({"code": code, "message": "no"});
-            kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
-        };
-        assert!(is_missing(&watcher::Error::InitialListFailed(answer(404))));
-        assert!(is_missing(&watcher::Error::WatchStartFailed(answer(404))));
-        for error in [
-            watcher::Error::InitialListFailed(answer(403)),
-            watcher::Error::WatchStartFailed(answer(500)),
-            watcher::Error::NoResourceVersion,
-        ] {
-            assert!(!is_missing(&error), "{error}");
-        }
     }
 }

@@ -679,11 +679,7 @@ impl Hub {
                 continue;
             }
             let name = decision.metadata.name.clone().unwrap_or_default();
-            let params = kube::api::DeleteParams::background().preconditions(kube::api::Preconditions {
-                uid: decision.metadata.uid.clone(),
-                resource_version: decision.metadata.resource_version.clone(),
-            });
-            match api.delete(&name, &params).await {
+            match api.delete(&name, &writes::delete(&*decision)).await {
                 Ok(_) => written.count += 1,
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
                 Err(error) => {

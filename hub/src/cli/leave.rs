@@ -4,10 +4,8 @@ use super::{
     Failure, hub,
     reshape::{Looked, Options},
 };
-use kube::{
-    Api, Client, ResourceExt,
-    api::{DeleteParams, Preconditions},
-};
+use crate::writes;
+use kube::{Api, Client, ResourceExt};
 use roundhouse_api::{
     clock::{Clock, SystemClock},
     cluster::{Cluster, LEAVING, Leave},
@@ -101,10 +99,7 @@ async fn write(client: &Client, cluster: &Cluster, how: Leave) -> Result<(), Fai
     if cluster.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
-    let one = DeleteParams::background().preconditions(Preconditions {
-        uid: cluster.uid(),
-        resource_version: version,
-    });
+    let one = writes::delete_version(cluster.uid(), version);
     clusters.delete(&name, &one).await.map(drop).map_err(refused)
 }
 

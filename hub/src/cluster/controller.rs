@@ -11,7 +11,7 @@ use super::{
     pass::{Outcome, Pass, after},
     sight::{Seen, Sighting, cluster_of, is_own, names, sightings},
 };
-use crate::leader::Leading;
+use crate::{leader::Leading, metrics::Metrics};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
 use kube::{Client, ResourceExt, runtime::watcher::Event};
@@ -48,6 +48,7 @@ const LONG: Duration = Duration::from_secs(3600);
 pub async fn run(
     client: Client,
     options: ClusterOptions,
+    metrics: Metrics,
     leading: Leading,
     clock: SharedClock,
     shutdown: CancellationToken,
@@ -56,7 +57,7 @@ pub async fn run(
     let Some(hub_id) = found else {
         return;
     };
-    let mut sightings = sightings(&client, &options.metrics);
+    let mut sightings = sightings(&client, &metrics);
     let mut controller = Controller::new(client.clone(), options, leading.clone(), clock, hub_id);
     let mut term = None;
     let mut running = Running::default();

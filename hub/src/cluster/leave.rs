@@ -15,7 +15,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, Error, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, Preconditions},
+    api::{ListParams, Patch},
 };
 use roundhouse_api::{
     bundle::{Bundle, BundlePhase, Deletion, PropagationPolicy},
@@ -208,11 +208,7 @@ impl Leaving<'_> {
         let patch = match due {
             Due::Await => return Ok(()),
             Due::Delete => {
-                let one = DeleteParams::background().preconditions(Preconditions {
-                    uid: bundle.uid(),
-                    resource_version: bundle.resource_version(),
-                });
-                let deleted = api.delete(&bundle.name_any(), &one).await;
+                let deleted = api.delete(&bundle.name_any(), &writes::delete(bundle)).await;
                 return gone_or(deleted.map(drop)).map_err(self.failed("deleting a bundle"));
             }
             Due::Tell(patch) => patch,
@@ -265,11 +261,7 @@ impl Leaving<'_> {
             return Ok(());
         };
         // Not one of the same name that a cluster makes that joins again.
-        let this = DeleteParams::background().preconditions(Preconditions {
-            uid: found.uid(),
-            resource_version: found.resource_version(),
-        });
-        match requests.delete(&request, &this).await {
+        match requests.delete(&request, &writes::delete(&found)).await {
             Err(Error::Api(status)) if status.is_not_found() => Ok(()),
             answer => answer.map(drop).map_err(failed()),
         }

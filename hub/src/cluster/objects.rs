@@ -2,10 +2,7 @@
 
 use super::ClusterError;
 use crate::writes;
-use kube::{
-    Api, Error, ResourceExt,
-    api::{DeleteParams, Preconditions},
-};
+use kube::{Api, Error, ResourceExt};
 use roundhouse_api::names::{annotation, label};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -94,11 +91,7 @@ where
     /// Removes the object that was looked at, and no other.
     pub(super) async fn delete(&self, found: &K) -> Result<(), ClusterError> {
         self.not_later(found)?;
-        let one = DeleteParams::background().preconditions(Preconditions {
-            uid: found.uid(),
-            resource_version: found.resource_version(),
-        });
-        match self.api.delete(&found.name_any(), &one).await {
+        match self.api.delete(&found.name_any(), &writes::delete(found)).await {
             Ok(_) => Ok(()),
             Err(Error::Api(status)) if status.is_not_found() => Ok(()),
             Err(Error::Api(status)) if status.is_conflict() => Err(ClusterError::Changed {

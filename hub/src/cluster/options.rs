@@ -1,7 +1,6 @@
 //! Settings of the cluster controller, and the hub's id.
 
 use super::controller::BACKOFF;
-use crate::metrics::Metrics;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
 use roundhouse_api::{
@@ -19,8 +18,6 @@ pub struct ClusterOptions {
     pub identity: IdentityMethod,
     /// The longest life that an agent may ask for its certificate.
     pub longest_certificate: Duration,
-    /// What is counted.
-    pub metrics: Metrics,
 }
 
 impl Default for ClusterOptions {
@@ -29,7 +26,6 @@ impl Default for ClusterOptions {
             lease_duration: Duration::from_secs(40),
             identity: IdentityMethod::Certificate,
             longest_certificate: LONGEST_CERTIFICATE,
-            metrics: Metrics::default(),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::Mirror;
 use crate::{
     metrics::Metrics,
     relist::remembering,
-    silence::{LASTS, is_missing, noticing},
+    silence::{LASTS, Watched},
 };
 use futures::{
     StreamExt, TryStreamExt,
@@ -56,29 +56,11 @@ pub(super) fn sightings(client: &Client, metrics: &Metrics) -> BoxStream<'static
             + 'static,
     {
         use kube::runtime::WatchStreamExt;
-        let kind = K::kind(&());
-        let (counts, broke) = (metrics.clone(), metrics.clone());
-        let gives_up = {
-            let kind = kind.clone();
-            move || {
-                counts.watch_broke(&kind);
-                tracing::warn!(%kind, "a watch of the cluster controller was silent, it is made again");
-            }
-        };
-        let api: Api<K> = Api::all(noticing(client.clone(), gives_up));
-        // Of a kind that was never there: a hub that starts on an empty API server has yet to install it.
-        let mut awaited = true;
+        let watched = Watched::new(K::kind(&()), metrics);
+        let api: Api<K> = Api::all(watched.client(client));
         let events = watcher(api.clone(), config.timeout(LASTS))
             .default_backoff()
-            .inspect(move |event| match event {
-                Err(error) if awaited && is_missing(error) => {}
-                Err(error) => {
-                    broke.watch_broke(&kind);
-                    tracing::warn!(%kind, %error, "a watch of the cluster controller broke, it is made again");
-                }
-                Ok(Event::Init) => {}
-                Ok(_) => awaited = false,
-            })
+            .inspect(watched.inspects())
             // Nobody here asks who wrote what, and a fleet has five of these for each cluster.
             .modify(|object| object.meta_mut().managed_fields = None);
         match remembers {

@@ -1,7 +1,7 @@
 //! The controller against an embedded API server, on paused time.
 
 use super::*;
-use crate::{leader::Leading, simulate::TokioClock};
+use crate::{leader::Leading, metrics::Metrics, simulate::TokioClock};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -125,6 +125,7 @@ pub(super) fn controller(client: &Client, clock: &SharedClock) -> DropGuard {
     tokio::spawn(run(
         client.clone(),
         ClusterOptions::default(),
+        Metrics::default(),
         Leading::always(1),
         clock.clone(),
         stop.clone(),

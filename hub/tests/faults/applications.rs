@@ -8,7 +8,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use roundhouse_api::{
-    application::{Application, ApplicationPhase, ApplicationStatus, DELETES_HELD, StepPhase},
+    application::{Application, ApplicationPhase, ApplicationStatus, DELETES_HELD, StepPhase, StepReason},
     bundle::Bundle,
     condition,
     names::{ClusterName, annotation},
@@ -78,6 +78,12 @@ pub(crate) fn step_is(status: &ApplicationStatus, step: &str, phase: StepPhase) 
     let run = status.workflow.as_ref();
     run.and_then(|run| run.step(step))
         .is_some_and(|found| found.phase == phase)
+}
+
+/// A step has failed for this reason.
+pub(crate) fn step_failed(status: &ApplicationStatus, step: &str, reason: StepReason) -> bool {
+    let run = status.workflow.as_ref().and_then(|run| run.step(step));
+    run.is_some_and(|step| step.phase == StepPhase::Failed && step.reason == Some(reason))
 }
 
 /// A step of an application is in one of these phases, of a run of the newest spec.

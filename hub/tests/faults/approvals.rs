@@ -1,7 +1,7 @@
 //! People who approve: F31.
 
 use crate::{
-    applications::{application as status_of, bundles, deletes_are_held, runs, step_is},
+    applications::{application as status_of, bundles, deletes_are_held, runs, step_failed, step_is},
     looks::because,
     runs::{SECOND, after, good, one},
 };
@@ -98,10 +98,7 @@ fn f31_an_approval_after_the_gate_has_timed_out_approves_nothing() {
         .and_then(Value::as_array_mut)
         .unwrap();
     steps.insert(1, json!({"name": "gate", "type": "suspend", "timeout": "20s"}));
-    let timed_out = |status: &ApplicationStatus| {
-        let step = status.workflow.as_ref().and_then(|run| run.step("gate"));
-        step.is_some_and(|step| step.phase == StepPhase::Failed && step.reason == Some(StepReason::Timeout))
-    };
+    let timed_out = |status: &ApplicationStatus| step_failed(status, "gate", StepReason::Timeout);
     let approval = json!({"status": {"workflow": {"suspend": false}}});
     good(|seed| {
         let late = after(&mut Dice::new(seed, "f31"), 0, 60_000);

@@ -1,7 +1,7 @@
 //! Webhooks that answer as they like, over the hub's own transport: F30.
 
 use crate::{
-    applications::{application as status_of, runs, step_is},
+    applications::{application as status_of, runs, step_failed, step_is},
     looks::because,
     runs::{SECOND, after, good, one},
 };
@@ -240,11 +240,6 @@ fn gated() -> Value {
     gated
 }
 
-fn failed(status: &ApplicationStatus, step: &str, reason: StepReason) -> bool {
-    let run = status.workflow.as_ref().and_then(|run| run.step(step));
-    run.is_some_and(|step| step.phase == StepPhase::Failed && step.reason == Some(reason))
-}
-
 #[test]
 fn f30_webhooks_that_fail_are_tried_again_bounded_and_named_and_late_answers_are_not_heard() {
     good(|seed| {
@@ -279,9 +274,9 @@ fn f30_webhooks_that_fail_are_tried_again_bounded_and_named_and_late_answers_are
         let named = move |status: &ApplicationStatus| {
             let run = status.workflow.as_ref().and_then(|run| run.step("broken"));
             let message = run.and_then(|step| step.message.clone()).unwrap_or_default();
-            failed(status, "broken", StepReason::FailedAfterRetries) && message.contains(bad.told())
+            step_failed(status, "broken", StepReason::FailedAfterRetries) && message.contains(bad.told())
         };
-        let late = |status: &ApplicationStatus| failed(status, "slow", StepReason::Timeout);
+        let late = |status: &ApplicationStatus| step_failed(status, "slow", StepReason::Timeout);
         let bounded = Look::new(move |_| {
             let (made, taken) = (servers.made.lock().clone(), *servers.taken.lock());
             let tries = |name: &str, tries: usize| {

@@ -3,10 +3,7 @@
 use super::{rollback_target, surplus};
 use crate::application::{Key, bundles::Written, cache::Stored, error::PassError, pass::Hub};
 use crate::writes;
-use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, Patch, Preconditions},
-};
+use kube::{Api, ResourceExt, api::Patch};
 use roundhouse_api::{application::StepPhase, names::annotation, revision::ApplicationRevision};
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
@@ -117,11 +114,7 @@ impl Hub {
     /// Deletes a revision; the ConfigMaps and Secrets with its content are its own and go with it.
     async fn let_go(&self, key: &Key, revision: &ApplicationRevision) -> Result<(), PassError> {
         let name = revision.name_any();
-        let params = DeleteParams::background().preconditions(Preconditions {
-            uid: revision.uid(),
-            resource_version: revision.resource_version(),
-        });
-        match self.revisions(key).delete(&name, &params).await {
+        match self.revisions(key).delete(&name, &writes::delete(revision)).await {
             Ok(_) => {}
             Err(kube::Error::Api(answer)) if answer.code == 404 => {}
             Err(error) => {

@@ -3,6 +3,7 @@
 use crate::{
     cluster::{ClusterOptions, run, tests::until},
     leader::Leading,
+    metrics::Metrics,
     simulate::TokioClock,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -58,6 +59,7 @@ impl Hub {
         tokio::spawn(run(
             client.clone(),
             options,
+            Metrics::default(),
             Leading::always(1),
             clock.clone(),
             stop.clone(),

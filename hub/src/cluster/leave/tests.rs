@@ -5,6 +5,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time};
+use kube::api::DeleteParams;
 use kube::api::PatchParams;
 use kube::api::PostParams;
 use roundhouse_api::condition;

@@ -2,7 +2,7 @@
 
 use super::{
     commit::Commit,
-    fields::is_marked,
+    fields::{annotation_of, is_marked},
     model::{
         APPLICATIONS, BUNDLES, CLUSTERS, Carried, Content, LEDGERS, Ledger, Model, NAMESPACES, PLACEMENTS,
         carried, is_of,
@@ -133,8 +133,7 @@ fn may_let_go(commit: &Commit, model: &Model) -> bool {
         "persistentvolumeclaims",
         "customresourcedefinitions.apiextensions.k8s.io",
     ];
-    let annotations = commit.before().pointer("/metadata/annotations");
-    let prunes = annotations.is_some_and(|all| all.get(annotation::PRUNE).is_some());
+    let prunes = annotation_of(commit.before(), annotation::PRUNE).is_some();
     if KEPT.contains(&&*commit.key.table) && !prunes {
         return true;
     }
@@ -280,8 +279,7 @@ fn recreates(config: &ManifestConfig, key: &Key) -> bool {
 
 impl Deletions {
     fn note_confirmation(&mut self, commit: &Commit) {
-        let annotations = commit.after().pointer("/metadata/annotations");
-        if let Some(confirmed) = annotations.and_then(|all| all.get(annotation::CONFIRM_DELETES)?.as_str()) {
+        if let Some(confirmed) = annotation_of(commit.after(), annotation::CONFIRM_DELETES) {
             let name = (commit.key.namespace.clone(), commit.key.name.clone());
             self.confirmed
                 .entry(name)

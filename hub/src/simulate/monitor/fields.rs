@@ -6,8 +6,12 @@ use std::collections::BTreeMap;
 
 /// Whether an object says that an agent answers for it.
 pub(super) fn is_marked(object: &Value) -> bool {
-    let annotations = object.pointer("/metadata/annotations");
-    annotations.is_some_and(|all| all.get(annotation::OWNED_BY).is_some())
+    annotation_of(object, annotation::OWNED_BY).is_some()
+}
+
+/// An annotation of an object.
+pub(super) fn annotation_of<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object.pointer("/metadata/annotations")?.get(key)?.as_str()
 }
 
 /// The values of an object by their paths, without its status and what servers keep in its metadata. Elements of a list go by

@@ -1,6 +1,6 @@
 //! What is stored, as far as promises are about it.
 
-use super::{commit::Commit, promise::Note, who::Who};
+use super::{commit::Commit, fields::annotation_of, promise::Note, who::Who};
 use crate::{
     restored,
     simulate::{
@@ -584,18 +584,11 @@ impl Model {
         if &*commit.key.name != roundhouse_api::names::HUB_LEASE {
             return;
         }
-        let epoch = commit
-            .after()
-            .pointer("/metadata/annotations")
-            .and_then(|a| a.get(annotation::EPOCH));
-        let Some(epoch) = epoch.and_then(Value::as_str).and_then(|epoch| epoch.parse().ok()) else {
+        let carried = |lease: &Value| annotation_of(lease, annotation::EPOCH)?.parse().ok();
+        let Some(epoch) = carried(commit.after()) else {
             return;
         };
-        let before = commit
-            .before()
-            .pointer("/metadata/annotations")
-            .and_then(|a| a.get(annotation::EPOCH));
-        let raised = before.and_then(Value::as_str).and_then(|e| e.parse().ok()) != Some(epoch);
+        let raised = carried(commit.before()) != Some(epoch);
         self.epoch = self.epoch.max(epoch);
         // A Lease that is taken carries its last epoch until the new one is known.
         if let Some(who) = commit.by().filter(|_| raised) {

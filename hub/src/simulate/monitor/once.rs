@@ -3,7 +3,7 @@
 
 use super::{
     commit::Commit,
-    fields::is_marked,
+    fields::{annotation_of, is_marked},
     model::{BUNDLES, LEDGERS, Model},
     promise::{Check, Found, Note, Promise},
 };
@@ -155,8 +155,8 @@ impl Once {
                 return;
             }
         }
-        let carries = commit.after().pointer("/metadata/annotations");
-        let carries = carries.and_then(|all| all.get(annotation::GENERATION)?.as_str()?.parse().ok());
+        let carries = annotation_of(commit.after(), annotation::GENERATION);
+        let carries = carries.and_then(|generation| generation.parse().ok());
         // The network did that: the word of an earlier generation, on an object that nobody has changed since. A write that does
         // not say what it replaces has no such excuse.
         if commit.asked.as_ref().is_some_and(|asked| asked.overdue.is_some()) {
@@ -230,8 +230,7 @@ fn only_status(commit: &Commit) -> bool {
 
 /// Whether an object only gets another version: the one that it had is noted, and nothing else is otherwise.
 fn is_outdated(commit: &Commit) -> bool {
-    let note = commit.after().pointer("/metadata/annotations");
-    let note = note.and_then(|annotations| annotations.get(annotation::FENCED)?.as_str());
+    let note = annotation_of(commit.after(), annotation::FENCED);
     let had = commit.before.as_ref().map(|record| record.revision.to_string());
     let left_out = [annotation::FENCED];
     commit.is_change()

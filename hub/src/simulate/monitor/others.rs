@@ -2,7 +2,7 @@
 
 use super::{
     commit::Commit,
-    fields::{differing, is_at_or_below, leaves, touches},
+    fields::{annotation_of, differing, is_at_or_below, leaves, touches},
     model::{Content, LEDGERS, Model},
     promise::{Check, Found, Note, Promise},
 };
@@ -84,13 +84,6 @@ impl Others {
     }
 }
 
-/// The generation of the application that an object or a manifest carries.
-fn generation(object: &Value) -> Option<&Value> {
-    object
-        .pointer("/metadata/annotations")?
-        .get(annotation::GENERATION)
-}
-
 /// The paths that a bundle renders of an object, and those that it has rendered since the object was as it is.
 #[derive(Debug, Default)]
 struct Rendered {
@@ -122,6 +115,8 @@ impl Rendered {
             rendered.has_status |= manifest.get("status").is_some();
             rendered.now.extend(leaves(manifest).into_keys());
         }
+        // The generation of the application.
+        let generation = |object| annotation_of(object, annotation::GENERATION);
         let carried = generation(commit.before());
         for held in parts.chain([held]) {
             let manifests: Vec<&Value> = held.all_contents().filter_map(own).collect();

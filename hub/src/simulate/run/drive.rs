@@ -222,6 +222,11 @@ impl Driver<'_> {
         self.deadline.is_some_and(|deadline| at >= deadline)
     }
 
+    /// This moment, or the deadline of the run if that is earlier.
+    fn in_time(&self, at: Instant) -> Instant {
+        self.deadline.map_or(at, |deadline| deadline.min(at))
+    }
+
     async fn cues(&mut self) {
         let mut base = Instant::now();
         for cue in in_order(&self.script.cues) {
@@ -432,9 +437,7 @@ impl Driver<'_> {
                     };
                 };
                 // From there on it is waited for anew.
-                let moves_on = Instant::now() + after;
-                self.pass(self.deadline.map_or(moves_on, |deadline| deadline.min(moves_on)))
-                    .await;
+                self.pass(self.in_time(Instant::now() + after)).await;
                 (written.at, moved.at) = (Instant::now(), Instant::now());
             }
             let of_times = now.commits.saturating_sub(moved.commits);
@@ -445,10 +448,8 @@ impl Driver<'_> {
                 && self.moves_on_after(left).await.is_none()
             {
                 // The next of these writes is named as what it is.
-                let left = self
-                    .deadline
-                    .map(|deadline| deadline.duration_since(Instant::now()));
-                self.rests(left.map_or(idle, |left| left.min(idle))).await;
+                let now = Instant::now();
+                self.rests(self.in_time(now + idle).duration_since(now)).await;
                 self.stage.fail(format!(
                     "nothing further happens, and it is not quiet: {} of nothing but times; what waits: {}",
                     words::counted(of_times, "write"),
@@ -466,9 +467,7 @@ impl Driver<'_> {
                 return Settled::waiting(waits);
             }
             looked = Some((then, at, waits));
-            let next = Instant::now() + LOOKS;
-            self.pass(self.deadline.map_or(next, |deadline| deadline.min(next)))
-                .await;
+            self.pass(self.in_time(Instant::now() + LOOKS)).await;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{dispatch::removal::WINDOW, leader::Standing, simulate::Fleet};
 use jiff::{SignedDuration, Timestamp};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use roundhouse_api::{
     application::{Application, ApplicationPhase, CLUSTERS_SEEN, StepKind, StepPhase, validate},
     bundle::Bundle,
@@ -10,7 +10,8 @@ use roundhouse_api::{
     condition,
     placement::{Placement, Toleration},
 };
-use std::collections::BTreeSet;
+use serde::de::DeserializeOwned;
+use std::{collections::BTreeSet, fmt::Debug};
 
 /// As many things that wait are named.
 const NAMED: usize = 8;
@@ -84,13 +85,10 @@ fn application(application: &Application) -> Option<String> {
 /// When time alone moves an application on, by the clock of the hub: a step whose time is over, one that goes on by itself,
 /// removals that count no more, and a taint that is tolerated no longer. An API server that does not answer says nothing of it.
 pub(super) async fn timers(fleet: &Fleet) -> Vec<Timestamp> {
-    let (client, all) = (fleet.hub_client(), Default::default());
-    let applications = Api::<Application>::all(client.clone()).list(&all).await;
-    let clusters = Api::<Cluster>::all(client.clone()).list(&all).await;
-    let applications = applications.map(|all| all.items).unwrap_or_default();
-    let clusters = clusters.map(|all| all.items).unwrap_or_default();
-    let placements = Api::<Placement>::all(client).list(&all).await;
-    let placements = placements.map(|all| all.items).unwrap_or_default();
+    let client = fleet.hub_client();
+    let applications: Vec<Application> = all(&client).await;
+    let clusters: Vec<Cluster> = all(&client).await;
+    let placements: Vec<Placement> = all(&client).await;
     let tolerations = placements
         .iter()
         .flat_map(|placement| &placement.spec.0.tolerations);
@@ -100,6 +98,15 @@ pub(super) async fn timers(fleet: &Fleet) -> Vec<Timestamp> {
     timers
         .flat_map(|application| timers_of(application, &referred, &tainted))
         .collect()
+}
+
+/// All objects of a kind, as far as they can be read.
+async fn all<K>(client: &Client) -> Vec<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let all = Api::<K>::all(client.clone()).list(&Default::default()).await;
+    all.map(|all| all.items).unwrap_or_default()
 }
 
 /// Since when a cluster has its taints, by what was written of them or was seen. Those of its status are tolerated for ever or not.
