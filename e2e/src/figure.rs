@@ -15,6 +15,8 @@ pub enum Target {
     AtLeast(f64),
     /// It is counted, and has to be exactly this on any machine, at any size.
     Exactly(f64),
+    /// It is counted, and may be at most this much on any machine, at any size.
+    NoMoreThan(f64),
 }
 
 /// Whether a target is met.
@@ -67,7 +69,7 @@ impl Figure {
         }
     }
 
-    /// It may be at most so much, where the run has the size that this is said for; without extents, at any size.
+    /// It may be at most so much, where the run has the size that this is said for.
     pub fn at_most(self, most: f64, size: &[Extent]) -> Figure {
         let words = size.iter().map(|(_, full, of)| format!("{full} {of}"));
         let words = words.collect::<Vec<_>>().join(", ");
@@ -93,6 +95,12 @@ impl Figure {
         self.judged(Target::Exactly(exact), verdict)
     }
 
+    /// It is counted, and may be at most so much.
+    pub fn no_more_than(self, most: f64) -> Figure {
+        let verdict = Verdict::of(self.measured <= most);
+        self.judged(Target::NoMoreThan(most), verdict)
+    }
+
     fn judged(self, target: Target, verdict: Verdict) -> Figure {
         Figure {
             target: Some(target),
@@ -110,7 +118,8 @@ impl Figure {
 
     /// Whether it is missed on whatever machine.
     pub fn is_wrong(&self) -> bool {
-        matches!(self.target, Some(Target::Exactly(_))) && self.verdict == Some(Verdict::Missed)
+        matches!(self.target, Some(Target::Exactly(_) | Target::NoMoreThan(_)))
+            && self.verdict == Some(Verdict::Missed)
     }
 
     /// Scenario, figure, target, measured and verdict, as a table has them.
@@ -120,7 +129,7 @@ impl Figure {
             self.scenario.to_owned(),
             self.what.clone(),
             match self.target {
-                Some(Target::AtMost(value)) => format!("≤ {}", amount(value)),
+                Some(Target::AtMost(value) | Target::NoMoreThan(value)) => format!("≤ {}", amount(value)),
                 Some(Target::AtLeast(value)) => format!("≥ {}", amount(value)),
                 Some(Target::Exactly(value)) => format!("= {}", amount(value)),
                 None => "–".to_owned(),
@@ -214,8 +223,9 @@ mod tests {
             ["≥ 3 times", "2.50 times", "MISSED"],
         );
         check(&ratio(3.0), &json!("met"), ["≥ 3 times", "3 times", "met"]);
-        let pace = Figure::new("flood", "writes", 1.1, "").at_most(1.05, &[]);
+        let pace = Figure::new("flood", "writes", 1.1, "").no_more_than(1.05);
         check(&pace, &json!("missed"), ["≤ 1.05", "1.10", "MISSED"]);
+        assert!(pace.is_wrong());
     }
 
     #[test]

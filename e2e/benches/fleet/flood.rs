@@ -102,7 +102,7 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
             "",
         )
         // The pace is the same however long it is kept.
-        .at_most(1.05, &[]),
+        .no_more_than(1.05),
     ])
 }
 

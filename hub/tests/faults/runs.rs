@@ -54,6 +54,10 @@ pub(crate) fn of_region(script: &Script, region: &str) -> Vec<String> {
     names.filter(|name| name.starts_with(region)).collect()
 }
 
+/// So soon after the last fault at the latest everything is delivered, and in the clusters as it should be: a watch that is dead in
+/// silence is given up after 295 s, and every agent looks at everything every five minutes.
+pub(crate) const SETTLES: Duration = Duration::from_secs(15 * 60);
+
 /// Runs a script from every seed, and checks that all is as promised and as the script expects.
 pub(crate) fn good(script: impl Fn(u64) -> Script) -> Vec<Outcome> {
     seeds()
@@ -61,6 +65,11 @@ pub(crate) fn good(script: impl Fn(u64) -> Script) -> Vec<Outcome> {
         .map(|seed| {
             let outcome = run(&script(seed), seed);
             assert!(outcome.is_good(), "{outcome}");
+            let settled = outcome.settled_after();
+            assert!(
+                settled.is_none_or(|after| after <= SETTLES),
+                "{settled:?}\n{outcome}"
+            );
             outcome
         })
         .collect()

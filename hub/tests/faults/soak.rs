@@ -4,7 +4,7 @@
 //!
 //! With `ROUNDHOUSE_TRACE=east-5` everything that happened in and about that cluster is printed of a run that is bad.
 
-use crate::runs::{is_long, is_one, seeds};
+use crate::runs::{SETTLES, is_long, is_one, seeds};
 use parking_lot::Mutex;
 use roundhouse_hub::simulate::{
     fault::Kind,
@@ -75,11 +75,14 @@ const DRAWN: [Kind; 27] = [
     Kind::KilledAtMoment,
 ];
 
-/// What a run did not do that makes it a soak.
+/// What a run did not do that makes it a good soak.
 fn lacks(outcome: &Outcome) -> Option<&'static str> {
     match outcome.faults {
         _ if !ENDS.iter().any(|end| outcome.seen.contains_key(end)) => Some("no hub ended"),
         ..FAULTS => Some("fewer than ten faults happened"),
+        _ if outcome.is_good() && outcome.settled_after().is_none_or(|after| after > SETTLES) => {
+            Some("it took longer than 15 minutes")
+        }
         _ => None,
     }
 }
@@ -166,7 +169,7 @@ fn note(outcome: &Outcome, took: f64, seen: &Mutex<BTreeMap<Kind, u64>>, bad: &M
         outcome.writes,
         outcome.settled_after()
     );
-    let lacks = lacks(outcome).map(|lacks| format!("seed {} is no soak: {lacks}\n", outcome.seed));
+    let lacks = lacks(outcome).map(|lacks| format!("seed {} is no good soak: {lacks}\n", outcome.seed));
     if !outcome.is_good() || lacks.is_some() {
         let mut bad = bad.lock();
         if bad.len() < 20 {

@@ -1,14 +1,20 @@
 //! A hub and agents that are a version apart. `bundle.json` and `report.json` are what hubs and agents of 0.1.0 write; they stay
-//! as they are when later ones write more. What a later one writes beside it is passed over, and lost with the next write: the
-//! definitions that a hub installs are its own, and an API server drops what they do not name.
+//! as they are when later ones write more. What a later one writes beside it is passed over. It stays where the definitions name it,
+//! as they do when the hub is the later one; those of an earlier hub do not, and an API server drops it.
 
 use crate::{apply, options, until_all_run};
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::{
+    api::apps::v1::Deployment,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api,
-    api::{Patch, PatchParams},
+    api::{Patch, PatchParams, PostParams},
 };
-use roundhouse_api::bundle::{Bundle, BundlePhase, BundleStatus};
+use roundhouse_api::{
+    application::Application,
+    bundle::{Bundle, BundlePhase, BundleStatus},
+};
 use roundhouse_hub::simulate::Fleet;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -74,6 +80,74 @@ async fn a_bundle_of_another_version_of_the_hub_is_applied_and_reported() {
         assert_eq!(web.spec.unwrap().replicas, Some(2));
         fleet.stop().await;
     }
+}
+
+/// The definition of Bundles names what a later version writes in this part of them: an upgrade installs it before anybody writes it.
+async fn define(fleet: &Fleet, part: &str) {
+    let definitions = Api::<CustomResourceDefinition>::all(fleet.hub_client());
+    let present = definitions.get("bundles.roundhouse.dev").await.unwrap();
+    let mut present = serde_json::to_value(present).unwrap();
+    let at = format!("/spec/versions/0/schema/openAPIV3Schema/properties/{part}/properties");
+    present.pointer_mut(&at).unwrap()["ofALaterVersion"] =
+        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let later: CustomResourceDefinition = serde_json::from_value(present).unwrap();
+    let name = "bundles.roundhouse.dev";
+    definitions
+        .replace(name, &PostParams::default(), &later)
+        .await
+        .unwrap();
+}
+
+/// What a later version has written in this part of the Bundle.
+async fn of_later(fleet: &Fleet, name: &str, part: &str) -> Option<Value> {
+    let path = format!("/apis/roundhouse.dev/v1alpha1/namespaces/cluster-c1/bundles/{name}");
+    let request = http::Request::get(path).body(Vec::new()).unwrap();
+    let bundle: Value = fleet.hub_client().request(request).await.unwrap();
+    bundle.pointer(&format!("/{part}/ofALaterVersion")).cloned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_side_of_a_later_version_has_written_the_other_side_keeps() {
+    let mut fleet = of_one_cluster().await;
+    for part in ["spec", "status"] {
+        define(&fleet, part).await;
+    }
+    let everywhere = json!({"name": "all", "type": "deploy", "properties": {"placement": [
+        {"clusterSelector": {"region": "east"}, "replicas": 2}]}});
+    apply(&fleet, "web", 2, &[everywhere]).await;
+    let reported = |generation: i64| {
+        move |bundle: &Bundle| {
+            let status = bundle.status.as_ref();
+            status.is_some_and(|status| status.observed_generation == Some(generation))
+        }
+    };
+    let name = until_bundle(&fleet, reported(1)).await.metadata.name.unwrap();
+    let (more, params) = (json!({"some": ["thing"]}), PatchParams::default());
+    let written = |part: &str| Patch::Merge(json!({part: {"ofALaterVersion": more}}));
+
+    // The hub is a later one, and this agent reports.
+    bundles(&fleet)
+        .patch(&name, &params, &written("spec"))
+        .await
+        .unwrap();
+    until_bundle(&fleet, reported(2)).await;
+    assert_eq!(of_later(&fleet, &name, "spec").await, Some(more.clone()));
+
+    // The agent is a later one, and this hub writes.
+    fleet.stop_agent("c1").await.unwrap();
+    let status = written("status");
+    bundles(&fleet)
+        .patch_status(&name, &params, &status)
+        .await
+        .unwrap();
+    let components =
+        json!([{"name": "web", "type": "worker", "properties": {"image": "nginx:2", "replicas": 2}}]);
+    let changed = Patch::Merge(json!({"spec": {"components": components}}));
+    let applications = Api::<Application>::namespaced(fleet.hub_client(), "default");
+    applications.patch("web", &params, &changed).await.unwrap();
+    until_bundle(&fleet, |bundle| bundle.metadata.generation > Some(2)).await;
+    assert_eq!(of_later(&fleet, &name, "status").await, Some(more));
+    fleet.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

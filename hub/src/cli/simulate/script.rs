@@ -16,6 +16,7 @@ use crate::{
     },
     words,
 };
+use jiff::SignedDuration;
 use kube::ResourceExt;
 use roundhouse_api::cluster::{Cluster, ClusterSpec};
 use serde_json::{Value, json};
@@ -110,11 +111,13 @@ fn cues(
         timed.push((Duration::ZERO, refusal(fail, args.seed, clusters, proposed)?));
     }
     for lose in &args.lose {
+        in_time("--lose", &lose.which, lose.at, args)?;
         let lost = Act::Begin(Fault::Partition(selected(lose, clusters)?), None);
         timed.push((lose.at.unwrap_or(LOST), lost));
     }
     let mut afterwards = Vec::new();
     for set in &args.set_label {
+        in_time("--set-label", &set.cluster, set.at, args)?;
         if !clusters.iter().any(|cluster| cluster.name_any() == set.cluster) {
             return Err(no_cluster("--set-label", &set.cluster, clusters));
         }
@@ -149,6 +152,28 @@ fn cues(
     } else {
         script
     })
+}
+
+/// What is to happen at a time happens before the end.
+fn in_time(option: &str, what: &str, at: Option<Duration>, args: &Args) -> Result<(), Failure> {
+    let (Some(at), Until::Time(end)) = (at, args.until) else {
+        return Ok(());
+    };
+    if at < end {
+        return Ok(());
+    }
+    let text = |time: Duration| {
+        SignedDuration::try_from(time).map_or_else(|_| format!("{time:?}"), |time| format!("{time:#}"))
+    };
+    Err(Failure::new(
+        "E-TIME",
+        format!(
+            "{option}: {what} has its time at {}, and it is over by then",
+            text(at)
+        ),
+    )
+    .because(format!("--until says {}", text(end)))
+    .advise("an earlier time, or a later --until"))
 }
 
 /// The clusters that are lost, by name.

@@ -113,6 +113,36 @@ fn what_is_written_is_read() {
 }
 
 #[test]
+fn what_would_happen_after_the_end_is_refused_or_told() {
+    let until = ["--until", "5m"];
+    for (option, what, why) in [
+        (
+            "--lose",
+            "region=west@10m",
+            "--lose: region=west has its time at 10m, and it is over by then",
+        ),
+        (
+            "--set-label",
+            "c1:tier=gold@5m",
+            "--set-label: c1 has its time at 5m, and it is over by then",
+        ),
+    ] {
+        let error = made(&[until[0], until[1], option, what]).unwrap_err();
+        let expected = format!(
+            "error: {why} [E-TIME]\ncause: --until says 5m\ntry:   an earlier time, or a later --until"
+        );
+        assert_eq!(error.trim_end(), expected);
+    }
+    made(&["--until", "5m", "--lose", "region=west@4m"]).unwrap();
+
+    // When nothing further happens it is over.
+    let made = made(&["--clusters", "1", "--until", "5m", "--set-label", "c1:tier=gold"]).unwrap();
+    let outcome = run::run(&made.script, 1);
+    let told: Vec<&str> = outcome.timeline.iter().map(|event| event.what.as_str()).collect();
+    assert!(told.contains(&"never: c1 is labelled tier=gold"), "{told:?}");
+}
+
+#[test]
 fn times_in_which_nothing_can_happen_are_refused() {
     for (words, why) in [
         (

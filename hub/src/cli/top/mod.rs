@@ -25,7 +25,7 @@ const ROWS: usize = 20;
 /// Show what the hub is busy with, and how clusters and agents fare
 ///
 /// `hub` shows its queue, its passes, the time from dispatch to ready (p50 and p99, within the buckets of its histograms; since
-/// it started, and with --watch since the last look), its memory and its requests; `clusters` what became of their bundles, those with trouble first. Both ask the metrics port
+/// it started, and with --watch since the last look), its memory and, with -o wide, its writes; `clusters` what became of their bundles, those with trouble first. Both ask the metrics port
 /// (`roundhouse serve --metrics-listen A`), which tells names to its own machine only: elsewhere, kubectl port-forward to it.
 /// `agents` shows when each was last heard, those silent for longest first, and asks the API. Agents do not tell the hub what
 /// memory they take.

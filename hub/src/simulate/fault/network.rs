@@ -257,6 +257,12 @@ impl Network {
         })
     }
 
+    /// A rule strikes where it has something to strike with, which was not known when its dice were rolled.
+    pub(super) fn strikes(&self, number: u64, kind: Kind) {
+        self.0.state.lock().struck.insert(number);
+        self.note(kind);
+    }
+
     pub(super) fn note(&self, kind: Kind) {
         self.0.seen.note(kind);
     }
@@ -288,6 +294,7 @@ impl Network {
             if spent || !rule.on.has(ends, request) || !dice.happens(rule.per_mille) {
                 continue;
             }
+            let mut is_first = true;
             let applies = match &rule.effect {
                 Effect::Delay(range) => {
                     plan.delay += dice.between(range);
@@ -300,17 +307,21 @@ impl Network {
                 }
                 Effect::Late(within) if super::rule::writes(request) => {
                     let late = dice.between(&(Duration::ZERO..=*within));
+                    is_first = plan.effect.is_none();
                     plan.effect.get_or_insert((*number, Effect::Late(late)));
                     true
                 }
                 Effect::Duplicate(_) | Effect::Late(_) | Effect::DelayFrames(_) => false,
                 Effect::Stale(_) if !super::rule::lists(request) => false,
                 effect => {
+                    // One that has nothing to answer with befalls nobody; it strikes where it does.
+                    is_first = plan.effect.is_none() && !matches!(effect, Effect::Stale(_));
                     plan.effect.get_or_insert_with(|| (*number, effect.clone()));
                     true
                 }
             };
-            if applies {
+            // Of several that would end a request otherwise the first one does.
+            if applies && is_first {
                 struck.insert(*number);
             }
             if applies && let Some(times) = &mut rule.times {

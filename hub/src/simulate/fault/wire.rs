@@ -127,9 +127,9 @@ async fn cross(network: &Network, ends: &Ends, wire: &Wire, request: Request<Byt
             network.note(Kind::Refused);
             refusal(code, retry_after)
         }
-        Some((_, Effect::Stale(ago))) => match network.version(&ends.server, ago) {
+        Some((number, Effect::Stale(ago))) => match network.version(&ends.server, ago) {
             Some(version) => {
-                network.note(Kind::Stale);
+                network.strikes(number, Kind::Stale);
                 arrive(network, ends, wire, as_of(request, version)?).await
             }
             None => arrive(network, ends, wire, request).await,

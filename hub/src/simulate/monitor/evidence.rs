@@ -189,6 +189,13 @@ impl Run<'_> {
             let is = format!("its Decision is of {}", decision.revision);
             return Err((format!("a Decision of {of}"), is));
         }
+        if !decision.satisfied {
+            let is = decision.reasons.join("; ");
+            return Err((
+                "a Decision that is satisfied".to_owned(),
+                format!("its Decision is not: {is}"),
+            ));
+        }
         let mut missing = Vec::new();
         // One that leaves is asked for nothing any more; the next Decision is without it.
         let asked = decision.clusters.iter().filter(|c| !self.model.leaves(c));

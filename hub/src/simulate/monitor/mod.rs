@@ -263,6 +263,11 @@ impl Monitor {
         own.map(|(_, key)| key.clone()).collect()
     }
 
+    /// The `apiVersion` and kind of all that any Bundle has ever carried: what agents may have made.
+    pub fn carried_kinds(&self) -> BTreeSet<[String; 2]> {
+        self.inner.lock().model.carried_kinds()
+    }
+
     /// The objects of a member that a request of its agent has made late or once more, and that nobody knows of: the agent looks
     /// for them as long as it runs, and was ended.
     pub fn strays(&self, member: &str) -> Vec<Key> {

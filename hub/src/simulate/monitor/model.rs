@@ -418,6 +418,18 @@ impl Model {
     }
 
     /// All that a Bundle of this uid was.
+    pub(super) fn carried_kinds(&self) -> BTreeSet<[String; 2]> {
+        let held = self.bundles.values().chain(self.former.values());
+        let manifests = held
+            .flat_map(Held::all_contents)
+            .flat_map(|content| &content.manifests);
+        let kind = |(_, manifest): &(_, Arc<Value>)| {
+            let text = |field: &str| Some(manifest.get(field)?.as_str()?.to_owned());
+            Some([text("apiVersion")?, text("kind")?])
+        };
+        manifests.filter_map(kind).collect()
+    }
+
     pub(super) fn by_uid(&self, uid: &str) -> Option<&Held> {
         let present = self.bundles.values().find(|held| held.uid == uid);
         present.or_else(|| self.former.get(uid))

@@ -39,7 +39,8 @@ impl Check for Others {
             .as_ref()
             .and_then(|asked| asked.target.as_ref())
             .is_some_and(|target| target.part == "status");
-        if !says_status && commit.is_change() {
+        // All of an object that somebody else has made.
+        if !says_status && !commit.deletes() {
             let after = leaves(commit.after());
             let theirs = self.theirs.entry(place).or_default();
             for path in differing(commit.before(), commit.after()) {

@@ -15,9 +15,9 @@ use roundhouse_api::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::{collections::BTreeMap, time::Duration};
+use std::{cmp::Ordering, collections::BTreeMap, time::Duration};
 
-/// Sentences that are kept: a story that is longer has told what it is about.
+/// Sentences that are kept, with one more that says so where there were more.
 const MOST: usize = 20_000;
 
 /// Clusters that a sentence names.
@@ -39,16 +39,28 @@ pub struct Told {
 pub(super) struct Story(pub(super) Vec<Told>);
 
 impl Story {
+    fn tell(&mut self, at: Duration, who: Option<&str>, what: String) {
+        let who = who.map(str::to_owned);
+        match self.0.len().cmp(&MOST) {
+            Ordering::Less => self.0.push(Told { at, who, what }),
+            Ordering::Equal => self.0.push(Told {
+                at,
+                who: None,
+                what: format!(
+                    "nothing more is told of applications and clusters: the timeline has {} of them",
+                    words::thousands(u64::try_from(MOST).unwrap_or(u64::MAX))
+                ),
+            }),
+            Ordering::Greater => {}
+        }
+    }
+
     /// Takes a write in.
     pub(super) fn take(&mut self, commit: &Commit) {
-        if &*commit.server != HUB || self.0.len() >= MOST {
+        if &*commit.server != HUB {
             return;
         }
-        let mut tell = |who: Option<&str>, what: String| {
-            let who = who.map(str::to_owned);
-            let at = commit.at;
-            self.0.push(Told { at, who, what });
-        };
+        let mut tell = |who: Option<&str>, what: String| self.tell(commit.at, who, what);
         match &*commit.key.table {
             APPLICATIONS => {
                 let (before, after) = (read(commit.before()), read(commit.after()));

@@ -77,11 +77,8 @@ async fn differences(
         let of_cluster = wanted.entry(cluster.to_owned()).or_default();
         of_cluster.extend(manifests.map(|manifest| (place(manifest), manifest)));
     }
-    let kinds: BTreeSet<[String; 2]> = wanted
-        .values()
-        .flat_map(BTreeMap::keys)
-        .map(|[version, kind, ..]| [version.clone(), kind.clone()])
-        .collect();
+    // Of a kind that nothing is wanted of any more something may have been left as well.
+    let kinds = monitor.carried_kinds();
     let mut differ = Vec::new();
     for cluster in fleet.members() {
         // What it keeps when it leaves is its own.
@@ -139,10 +136,11 @@ async fn owned_or_wanted(
     let mut have = BTreeMap::new();
     for [version, kind] in kinds {
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(version, kind));
-        let objects = api
-            .list(&Default::default())
-            .await
-            .map_err(|error| error.to_string())?;
+        let objects = match api.list(&Default::default()).await {
+            // A kind that this cluster does not know.
+            Err(kube::Error::Api(status)) if status.code == 404 => continue,
+            objects => objects.map_err(|error| error.to_string())?,
+        };
         for object in objects {
             let owned = object.annotations().contains_key(annotation::OWNED_BY);
             let mut value = serde_json::to_value(&object).map_err(|error| error.to_string())?;

@@ -229,8 +229,10 @@ impl Driver<'_> {
 
     async fn cues(&mut self) {
         let mut base = Instant::now();
-        for cue in in_order(&self.script.cues) {
+        let all = in_order(&self.script.cues);
+        for (n, cue) in all.iter().enumerate() {
             if self.is_over(base + cue.at) {
+                self.never(&all[n..]);
                 return;
             }
             self.pass(base + cue.at).await;
@@ -250,6 +252,7 @@ impl Driver<'_> {
                 self.settle(within, Some(idle)).await;
                 base = Instant::now();
                 if self.is_over(base) {
+                    self.never(&all[n..]);
                     return;
                 }
             }
@@ -330,6 +333,16 @@ impl Driver<'_> {
             self.stage.fail(format!("not delivered: {}", waits.join("; ")));
         }
         (took, waits)
+    }
+
+    /// What the script has for later than its end does not happen.
+    fn never(&mut self, cues: &[&Cue]) {
+        let acts = cues.iter().map(|cue| &cue.act);
+        let acts = acts.filter(|act| !matches!(act, Act::Settle { .. } | Act::Await { .. } | Act::Heal));
+        let never: Vec<String> = acts.map(Act::to_string).collect();
+        if !never.is_empty() {
+            self.stage.tell(format!("never: {}", never.join("; ")));
+        }
     }
 
     /// The faults that are on end by themselves first, and what users do goes through at last.

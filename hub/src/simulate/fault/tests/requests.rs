@@ -27,6 +27,24 @@ async fn a_request_that_is_lost_has_no_effect_and_times_out() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_two_faults_that_end_a_request_otherwise_one_befalls_it() {
+    let line = Line::new();
+    line.network.add(Rule::always(all(), Effect::LoseRequest));
+    line.network.add(Rule::always(all(), Effect::Reset));
+    assert_eq!(line.create("a").await, (Err(TIMED_OUT.to_owned()), SECOND * 60));
+    assert_eq!((line.count(Kind::RequestLost), line.count(Kind::Reset)), (1, 0));
+    assert_eq!(line.network.struck(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_which_no_earlier_state_is_known_is_not_stale() {
+    let (line, _) = Line::with_and_without(Effect::Stale(SECOND));
+    let maps = "/api/v1/namespaces/default/configmaps";
+    assert!(send(&line.wire, Method::GET, maps, &json!({})).await.is_ok());
+    assert_eq!((line.count(Kind::Stale), line.network.struck()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_whose_answer_is_lost_has_its_effect_and_times_out() {
     let (line, sound) = Line::with_and_without(Effect::LoseAnswer);
     assert_eq!(line.create("a").await, (Err(TIMED_OUT.to_owned()), SECOND * 60));

@@ -873,6 +873,27 @@ fn p7_a_step_that_passes_on_anything_but_its_own_evidence_is_told() {
     again(&world);
     world.breaks(Promise::P7, APPLICATION, "c2: there is no Bundle");
 
+    // A placement that lacks something, be it every cluster; none is enough where none is asked for.
+    for (clusters, satisfied) in [(json!([C1]), false), (json!([]), false), (json!([]), true)] {
+        let world = World::delivered();
+        let mut placed = decision(&[], 0);
+        let spec = &mut placed["spec"];
+        spec["clusters"] = clusters;
+        spec["satisfied"] = json!(satisfied);
+        spec["reasons"] = json!(["rule-0: no cluster matches"]);
+        spec["workloads"] = json!([]);
+        world.put(Some(&world.hub), DECISION, &placed);
+        again(&world);
+        match satisfied {
+            true => world.holds(),
+            false => world.breaks(
+                Promise::P7,
+                APPLICATION,
+                "its Decision is not: rule-0: no cluster matches",
+            ),
+        }
+    }
+
     // Unless it leaves meanwhile.
     let world = World::delivered();
     let c2: At<'_> = (HUB, "clusters.roundhouse.dev", "", "c2");
@@ -1263,6 +1284,17 @@ fn p10_fields_and_statuses_of_others_that_an_agent_overwrites_are_told() {
         "/metadata/annotations/injected, which somebody else has set, to stay; found it removed",
     );
 
+    // The same of an object that somebody else has made, and that the agent takes over.
+    let world = World::delivered();
+    world.remove(Some(&other()), DEPLOYMENT);
+    world.put(Some(&other()), DEPLOYMENT, &theirs);
+    world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:1"));
+    world.breaks(
+        Promise::P10,
+        DEPLOYMENT,
+        "/metadata/annotations/injected, which somebody else has set, to stay; found it removed",
+    );
+
     // What the bundle rendered goes with it; what it released long ago does not.
     let rendering = |generation: i64, color: Option<&str>| {
         let mut written = bundle(generation);
@@ -1512,4 +1544,19 @@ fn p2_a_store_that_replaces_another_version_than_it_was_told_is_told() {
     );
     assert!(refused.is_err());
     world.holds();
+
+    let world = World::heedless();
+    let first = world.put(None, DEPLOYMENT, &deployment("nginx:1"));
+    world.put(None, DEPLOYMENT, &deployment("nginx:2"));
+    world.holds();
+    let mut render = |_| b"{}".as_slice().into();
+    let replaced = world
+        .store(C1)
+        .write(&key, Expect::Revision(first), Change::Put(&mut render));
+    assert!(replaced.is_ok());
+    let words = format!(
+        "expected a write over version {first}; found it replaced version {}",
+        first + 1
+    );
+    world.breaks(Promise::P2, DEPLOYMENT, &words);
 }

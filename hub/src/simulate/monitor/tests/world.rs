@@ -9,7 +9,9 @@ use crate::simulate::{HUB, Stores, raw::everywhere};
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use roundhouse_api::{application::validate, names::annotation};
-use roundhouse_apiserver::{Change, Expect, Key, MemoryStore, Store, StoreLimits};
+use roundhouse_apiserver::{
+    Change, Expect, Key, MemoryStore, Record, Store, StoreLayer, StoreLimits, WriteError,
+};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -27,6 +29,21 @@ pub(super) struct World {
     /// Whether requests arrive when nobody waits for them any more, a minute after they were sent.
     pub(super) overdue: AtomicBool,
     stores: BTreeMap<String, Arc<dyn Store>>,
+}
+
+/// A store that heeds no expectation.
+struct Heedless(MemoryStore);
+
+impl StoreLayer for Heedless {
+    fn inner(&self) -> &dyn Store {
+        &self.0
+    }
+
+    fn write(&self, key: &Key, _: Expect, change: Change<'_>) -> Result<Record, WriteError> {
+        let present = self.0.get(key);
+        let present = present.map_or(Expect::Absent, |record| Expect::Revision(record.revision));
+        self.0.write(key, present, change)
+    }
 }
 
 /// An object by server, table, namespace and name.
@@ -56,10 +73,21 @@ pub(super) fn other() -> Who {
 
 impl World {
     pub(super) fn new() -> World {
-        let monitor = Monitor::new();
-        let stores = monitor.stores(Stores::new(|_| {
+        World::on(Stores::new(|_| {
             Arc::new(MemoryStore::new(StoreLimits::default()))
-        }));
+        }))
+    }
+
+    /// The same on stores that write over whatever is there.
+    pub(super) fn heedless() -> World {
+        World::on(Stores::new(|_| {
+            Arc::new(Heedless(MemoryStore::new(StoreLimits::default())))
+        }))
+    }
+
+    fn on(stores: Stores) -> World {
+        let monitor = Monitor::new();
+        let stores = monitor.stores(stores);
         let stores = [HUB, C1, "c2", "c3"].map(|name| (name.to_owned(), stores.open(name)));
         let hub = monitor.hub(HUB);
         World {
