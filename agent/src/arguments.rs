@@ -79,7 +79,7 @@ pub(crate) struct Arguments {
     /// How long the hub takes a renewal of the Lease for a sign of life
     #[arg(long, env = "ROUNDHOUSE_LEASE_DURATION", value_name = "SECONDS", default_value = "40", value_parser = seconds)]
     lease_duration: Duration,
-    /// How often the Lease is renewed; shorter than --lease-duration
+    /// How often the Lease is renewed; more than half of --lease-duration counts as half of it
     #[arg(long, env = "ROUNDHOUSE_LEASE_INTERVAL", value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     lease_interval: Duration,
     /// How often everything is looked at again behind the watches

@@ -20,10 +20,7 @@ use roundhouse_hub::dispatch::Observed;
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 use tokio::{sync::mpsc, time::Instant};
@@ -44,6 +41,9 @@ fn name(cluster: usize) -> String {
     format!("app-{cluster:03}")
 }
 
+/// Applications and versions that were refused.
+type Refused = Arc<Mutex<BTreeSet<(String, usize)>>>;
+
 /// Changes that are not over: for each application the versions, with the moment at which each was due.
 #[derive(Default)]
 struct Open(BTreeMap<String, BTreeMap<usize, Instant>>);
@@ -59,6 +59,22 @@ impl Open {
         let later = open.split_off(&(version + 1));
         for due in std::mem::replace(open, later).into_values() {
             times.note(now.saturating_duration_since(due));
+        }
+    }
+
+    /// Applications and versions.
+    fn names(&self) -> BTreeSet<(String, usize)> {
+        let each = |(name, open): (&String, &BTreeMap<usize, Instant>)| {
+            let one = |version: &usize| (name.clone(), *version);
+            open.keys().map(one).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(each).collect()
+    }
+
+    /// Counts what is not over with the time that it has taken so far: left out, the longest would be.
+    fn note(&self, now: Instant, times: &mut Times) {
+        for due in self.0.values().flat_map(BTreeMap::values) {
+            times.note(now.saturating_duration_since(*due));
         }
     }
 
@@ -108,18 +124,14 @@ impl Changes {
         }
     }
 
-    fn left(&self) -> usize {
-        self.unapplied.count() + self.unready.count()
+    fn are_over(&self) -> bool {
+        self.unapplied.count() + self.unready.count() == 0
     }
 
-    /// Applications and versions that are not over.
-    fn open(&self) -> BTreeSet<(String, usize)> {
-        let both = self.unapplied.0.iter().chain(&self.unready.0);
-        let each = |(name, open): (&String, &BTreeMap<usize, Instant>)| {
-            let one = |version: &usize| (name.clone(), *version);
-            open.keys().map(one).collect::<Vec<_>>()
-        };
-        both.flat_map(each).collect()
+    /// What is not over counts with the time that it has taken so far.
+    fn note_open(&mut self, now: Instant) {
+        self.unapplied.note(now, &mut self.applied);
+        self.unready.note(now, &mut self.ready);
     }
 }
 
@@ -198,11 +210,11 @@ impl<'a> Changing<'a> {
         Ok(changing)
     }
 
-    /// So many changes, open loop, until each of them is reported or a minute has passed.
+    /// So many changes, open loop, until each of them is reported and ready or a minute has passed.
     pub(crate) async fn round(&mut self, asked: usize) -> Result<Done> {
         let before = self.world.hub.writes().await?;
         let usage = Usage::begin(&self.world.processes()?)?;
-        let refused = Arc::new(AtomicU64::new(0));
+        let refused = Refused::default();
         let (client, clusters) = (self.world.client(), self.world.clusters());
         *self.under_way.lock() = Changes::none();
         let one = |n| {
@@ -223,15 +235,20 @@ impl<'a> Changing<'a> {
         .await;
         drop(versions);
         let end = Instant::now() + Duration::from_secs(60);
-        while self.under_way.lock().left() > 0 && Instant::now() < end {
+        while !self.under_way.lock().are_over() && Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let used = usage.end()?;
-        let open = self.under_way.lock().open();
+        let (unapplied, unready) = {
+            let mut changes = self.under_way.lock();
+            changes.note_open(Instant::now());
+            (changes.unapplied.names(), changes.unready.names())
+        };
+        let refused = std::mem::take(&mut *refused.lock());
         let mut left = Vec::new();
-        for (name, version) in open {
+        for (name, version) in unapplied.union(&unready) {
             let applications = Api::<Application>::namespaced(client.clone(), "default");
-            let now = serde_json::to_value(applications.get(&name).await?)?;
+            let now = serde_json::to_value(applications.get(name).await?)?;
             let image = now.pointer(content::IMAGE).cloned().unwrap_or_default();
             left.push(format!("v{version} of {name}, which asks for {image} now"));
         }
@@ -244,7 +261,9 @@ impl<'a> Changing<'a> {
             rate: self.rate,
             clusters,
             weight: self.weight,
-            refused: refused.load(Ordering::Relaxed),
+            lost: unapplied.union(&refused).count() as u64,
+            unready: unready.len(),
+            refused: refused.len(),
             left,
             written,
             used,
@@ -259,7 +278,7 @@ async fn ask(
     api: Api<Application>,
     name: String,
     mut versions: mpsc::UnboundedReceiver<usize>,
-    refused: Arc<AtomicU64>,
+    refused: Refused,
 ) {
     while let Some(version) = versions.recv().await {
         let operations = json!([{"op": "replace", "path": content::IMAGE, "value": content::image(version)}]);
@@ -271,7 +290,7 @@ async fn ask(
             Err(_) => false,
         };
         if !sent {
-            refused.fetch_add(1, Ordering::Relaxed);
+            refused.lock().insert((name.clone(), version));
         }
     }
 }
@@ -282,7 +301,11 @@ pub(crate) struct Done {
     rate: f64,
     clusters: usize,
     weight: usize,
-    refused: u64,
+    /// Changes that were refused or not reported, each of them once.
+    lost: u64,
+    /// Changes that were not ready in time.
+    unready: usize,
+    refused: usize,
     /// What was not over in time.
     left: Vec<String>,
     written: u64,
@@ -306,7 +329,7 @@ impl Done {
 
     /// Changes that were refused or not reported.
     pub(crate) fn lost(&self) -> u64 {
-        self.changes.left() as u64 + self.refused
+        self.lost
     }
 
     /// What was refused or not reported, by name.
@@ -331,7 +354,7 @@ impl Done {
         let what = |quantile: &str| format!("change → dispatch → applied → report at the hub, {quantile}");
         let note = format!(
             "{} changes at {rate} a second over {clusters} clusters, bundles of {weight} bytes; p90 {:.0} ms, p99.9 {:.0} ms, \
-         max {:.0} ms; ready: p50 {:.0} ms, p99 {:.0} ms; {:.1} writes a change; {used}",
+         max {:.0} ms; ready: p50 {:.0} ms, p99 {:.0} ms; {:.1} write requests a change; {used}",
             applied.count(),
             applied.at(0.9),
             applied.at(0.999),
@@ -347,12 +370,13 @@ impl Done {
             Figure::new(SCENARIO, what("p99"), applied.at(0.99), "ms")
                 .at_most(250.0, &self.size(CHANGES))
                 .note(format!(
-                    "{used}; each of its {:.1} writes waits for a sync of the disk",
+                    "{used}; each of its {:.1} write requests that changes something waits for a sync of the disk",
                     *written as f64 / *asked as f64
                 )),
             Figure::new(SCENARIO, "changes that were not reported", self.lost() as f64, "")
                 .exactly(0.0)
                 .note(self.lost_note()),
+            Figure::new(SCENARIO, "changes that were not ready", self.unready as f64, "").exactly(0.0),
         ]
     }
 }

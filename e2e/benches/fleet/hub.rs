@@ -127,11 +127,12 @@ impl Hub {
                 Some("create" | "update" | "patch" | "delete" | "deletecollection")
             );
             let table = label("resource").unwrap_or_default();
+            let group = table.split_once('.').map_or("", |(_, group)| group);
+            let is_review = matches!(group, "authorization.k8s.io" | "authentication.k8s.io");
             let counts = is_write
                 && label("code").is_some_and(|code| code.starts_with('2'))
                 && !table.starts_with("leases.")
-                && !table.contains("authorization.k8s.io")
-                && !table.contains("authentication.k8s.io");
+                && !is_review;
             if counts {
                 let count: u64 = line.rsplit(' ').next().unwrap_or_default().parse()?;
                 *writes.entry(table.to_owned()).or_default() += count;

@@ -3,7 +3,7 @@
 use crate::{
     hub::since,
     machine::{self, Usage},
-    world::{CLUSTERS, Seconds, Worlds},
+    world::{APPLICATIONS, CLUSTERS, Seconds, Worlds},
 };
 use anyhow::Result;
 use roundhouse_e2e::figure::Figure;
@@ -17,7 +17,8 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let [applications, _] = worlds.sizes();
     // Another scenario may have made the fleet larger.
     let applications = applications.max(worlds.applications());
-    let time = size.pick(120, 30, 3).seconds();
+    // Longer than between two looks at anything: watches are begun anew after five minutes, rights are looked at every ten.
+    let time = size.pick(660, 30, 3).seconds();
     let world = worlds.reach(applications).await?;
     let clusters = world.clusters();
     let (before, sent) = (world.hub.writes().await?, world.agents.sent().await?);
@@ -33,7 +34,7 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     Ok(vec![
         Figure::new(
             SCENARIO,
-            "writes a minute but Leases, in steady state",
+            "write requests a minute but Leases, in steady state",
             count,
             "",
         )
@@ -55,7 +56,13 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
             hub.all(),
             "cores",
         )
-        .at_most(0.05, &[(clusters, CLUSTERS, "clusters")])
+        .at_most(
+            0.05,
+            &[
+                (clusters, CLUSTERS, "clusters"),
+                (applications, APPLICATIONS[0], "applications"),
+            ],
+        )
         .note(format!(
             "each agent renews its Lease every {RENEWAL} s, durably: {:.2} ms of a core for each renewal; {used}; \
              {memory:.0} MiB with {applications} applications",

@@ -18,6 +18,8 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let [applications, _] = worlds.sizes();
     // A fleet that was asked to be smaller has fewer.
     let count = size.pick(BUNDLES, 600, 8).min(worlds.clusters() * applications);
+    worlds.reach(applications).await?;
+    let all = worlds.clusters() * worlds.applications();
     let world = worlds.reach(applications).await?;
     let client = world.client();
     let mut times = Times::new();
@@ -52,7 +54,7 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     Ok(vec![
         Figure::new(
             SCENARIO,
-            format!("list of {count} bundles, p50"),
+            format!("list of {count} bundles of {all}, p50"),
             times.at(0.5),
             "ms",
         )

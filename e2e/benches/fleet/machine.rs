@@ -98,8 +98,8 @@ fn time(pid: u32) -> Result<Cores> {
     })
 }
 
-/// Processor time that the whole machine was busy, summed over its cores.
-fn busy() -> f64 {
+/// Processor time that the whole machine was busy, and that it did not get from who runs it, summed over its cores.
+fn busy() -> (f64, f64) {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let line = text.lines().next().unwrap_or_default();
     let ticks: Vec<f64> = line
@@ -107,16 +107,17 @@ fn busy() -> f64 {
         .skip(1)
         .filter_map(|t| t.parse().ok())
         .collect();
-    // user nice system idle iowait irq softirq steal: idle and iowait are not busy.
+    // user nice system idle iowait irq softirq steal: idle and iowait are not busy, and what is stolen others have.
     let sum = |range: std::ops::Range<usize>| ticks.get(range).unwrap_or_default().iter().sum::<f64>();
-    (sum(0..3) + sum(5..8)) / TICKS
+    ((sum(0..3) + sum(5..7)) / TICKS, sum(7..8) / TICKS)
 }
 
 /// What some processes and the whole machine take from now on.
 #[derive(Debug)]
 pub(crate) struct Usage {
     since: Instant,
-    busy: f64,
+    /// Busy and stolen.
+    busy: (f64, f64),
     processes: Vec<(&'static str, u32, Cores)>,
 }
 
@@ -139,6 +140,8 @@ impl Cores {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Used {
     all: f64,
+    /// What others on the same machine took of it.
+    stolen: f64,
     each: Vec<(&'static str, Cores)>,
 }
 
@@ -162,8 +165,10 @@ impl Usage {
             };
             Ok((*name, cores))
         };
+        let busy = busy();
         Ok(Used {
-            all: (busy() - self.busy) / wall,
+            all: (busy.0 - self.busy.0) / wall,
+            stolen: (busy.1 - self.busy.1) / wall,
             each: self.processes.iter().map(of).collect::<Result<_>>()?,
         })
     }
@@ -179,6 +184,8 @@ impl Used {
 
 /// The processor bounds what is measured where this part of the cores is busy.
 const BUSY: f64 = 0.9;
+/// As many cores are told of.
+const SEEN: f64 = 0.005;
 
 /// How many cores were busy and with what, and whether the processor bounds what was measured.
 impl fmt::Display for Used {
@@ -194,6 +201,9 @@ impl fmt::Display for Used {
             "the processor {how} it: {:.2} of {cores} cores were busy",
             self.all
         )?;
+        if self.stolen >= SEEN {
+            write!(f, ", and {:.2} were others' on the same machine", self.stolen)?;
+        }
         for (name, cores) in &self.each {
             write!(
                 f,

@@ -2,8 +2,8 @@
 //!
 //! Without a scenario all of them run, at full size; `--quick` is a small one of each, and `--applications` says how many the
 //! larger fleet of `memory` and `restart` has, in place of 100. A target of time or memory judges a run of the size that it
-//! is for, and no other. Load is open-loop: every request has a moment at which it is due, and its latency counts from there,
-//! however late it left (no coordinated omission). What a hub costs is measured of a process that holds the hub, its API
+//! is for, and no other. The load of `change` and `flood` is open-loop: every change has a moment at which it is due, and its
+//! latency counts from there, however late it left (no coordinated omission). What a hub costs is measured of a process that holds the hub, its API
 //! server and its durable store, and nothing else: `roundhouse serve --embedded`, which is this very executable under another
 //! name. Its agents, with their simulated members, are another process, and reach it over TLS. Everything durable is below
 //! the directory for temporary files (`TMPDIR`): a tmpfs there would measure nothing.
