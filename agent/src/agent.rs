@@ -57,7 +57,7 @@ pub(crate) struct Shared {
     /// The bundles of which there is no report on the hub.
     pub(crate) vanished: Arc<Vanished>,
     /// Bounds the passes that run at a time.
-    pub(crate) passes: Semaphore,
+    pub(crate) passes: Arc<Semaphore>,
 }
 
 /// Runs the agent of one cluster until `shutdown`.
@@ -404,7 +404,7 @@ pub(crate) fn shared(
             namespaced: false,
         }),
         vanished,
-        passes: Semaphore::new(config.concurrent_bundles.max(1)),
+        passes: Arc::new(Semaphore::new(config.concurrent_bundles.max(1))),
         config: config.clone(),
     }
 }

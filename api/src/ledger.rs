@@ -1,6 +1,6 @@
 //! `AppliedBundle`: the agent's ledger in the member, written before the member is touched.
 
-use crate::bundle::ServiceAccountRef;
+use crate::bundle::{DeleteOption, ServiceAccountRef};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,9 @@ pub struct AppliedBundleSpec {
     /// agent's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<ServiceAccountRef>,
+    /// What the Bundle said of objects that go, for a removal that goes on when the Bundle is there no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delete_option: Option<DeleteOption>,
     /// Where the ledger stands.
     pub state: LedgerState,
     /// Union of what is intended and what was applied, until removals are confirmed.

@@ -1,7 +1,7 @@
 //! What a ledger says; pure.
 
 use crate::object::ObjectKey;
-use roundhouse_api::bundle::ServiceAccountRef;
+use roundhouse_api::bundle::{DeleteOption, ServiceAccountRef};
 use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry, LedgerOutcome, LedgerState};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,8 @@ pub(crate) struct Intentions<'a> {
     pub(crate) dispatched: bool,
     /// On whose behalf the objects are written; `None`: on the agent's own.
     pub(crate) executor: Option<&'a ServiceAccountRef>,
+    /// What becomes of objects that go.
+    pub(crate) delete_option: Option<&'a DeleteOption>,
     /// Objects of the bundle and the API version of their manifests.
     pub(crate) wanted: BTreeMap<&'a ObjectKey, &'a str>,
     /// Objects that go.
@@ -36,6 +38,7 @@ pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) ->
     after.revision = intentions.revision.map(str::to_owned);
     after.dispatched = intentions.dispatched;
     after.executor = intentions.executor.cloned();
+    after.delete_option = intentions.delete_option.cloned();
     let mut known = BTreeSet::new();
     after.objects.retain_mut(|entry| {
         let key = ObjectKey::of_entry(entry);
@@ -216,14 +219,16 @@ pub(crate) fn orphan(before: &AppliedBundleSpec) -> AppliedBundleSpec {
 }
 
 /// The ledger of a bundle that is to be removed; `guarded`: workloads of it go only without replicas. Its objects go on
-/// behalf of `executor`.
+/// behalf of `executor`, as `delete_option` says.
 pub(crate) fn remove_all(
     before: &AppliedBundleSpec,
     guarded: bool,
     executor: Option<&ServiceAccountRef>,
+    delete_option: Option<&DeleteOption>,
 ) -> AppliedBundleSpec {
     let mut after = before.clone();
     after.executor = executor.cloned();
+    after.delete_option = delete_option.cloned();
     after
         .objects
         .retain(|entry| entry.outcome != LedgerOutcome::Observed);
@@ -239,6 +244,7 @@ pub(crate) fn remove_all(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use roundhouse_api::bundle::PropagationPolicy;
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey {
@@ -257,6 +263,7 @@ mod tests {
             revision: None,
             dispatched: true,
             executor: None,
+            delete_option: None,
             wanted: wanted.iter().map(|key| (key, "v1")).collect(),
             surplus: surplus.iter().cloned().collect(),
             guarded: false,
@@ -346,9 +353,15 @@ mod tests {
             (false, LedgerOutcome::Removing),
             (true, LedgerOutcome::Unconfirmed),
         ] {
-            let removing = remove_all(&before, guarded, Some(&executor));
+            let stays = DeleteOption {
+                propagation_policy: PropagationPolicy::Orphan,
+                ..DeleteOption::default()
+            };
+            let remove_all = |before| remove_all(before, guarded, Some(&executor), Some(&stays));
+            let removing = remove_all(&before);
             assert_eq!(names(&removing), [("a".into(), expected)]);
-            assert_eq!(remove_all(&removing, guarded, Some(&executor)), removing);
+            assert_eq!(removing.delete_option.as_ref(), Some(&stays));
+            assert_eq!(remove_all(&removing), removing);
             let spec = intend(&removing, &intentions(2, &wanted, &[]));
             assert_eq!(names(&spec), [("a".into(), LedgerOutcome::Intended)]);
         }
@@ -375,7 +388,7 @@ mod tests {
         let spec = settle(&spec, &BTreeMap::from([(key("a"), Settled::Observed)]), true);
         assert_eq!(names(&spec), [("a".into(), LedgerOutcome::Observed)]);
         assert_eq!(names(&intend(&spec, &intentions(2, &[], &[key("a")]))), []);
-        assert_eq!(names(&remove_all(&spec, false, None)), []);
+        assert_eq!(names(&remove_all(&spec, false, None, None)), []);
     }
 
     #[test]

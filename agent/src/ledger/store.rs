@@ -387,6 +387,7 @@ mod tests {
             revision: None,
             dispatched: true,
             executor: None,
+            delete_option: None,
             wanted: BTreeMap::from([(&key, "v1")]),
             surplus: BTreeSet::new(),
             guarded: false,
@@ -412,7 +413,7 @@ mod tests {
                     ledger.write(at(&ledger, 2)).await.unwrap_err();
                 }
                 // The Bundle goes before anybody looks at the ledger again.
-                let removed = remove_all(ledger.spec(), false, None);
+                let removed = remove_all(ledger.spec(), false, None, None);
                 ledger.write(removed).await.unwrap();
                 let spec = stored(&server).await.spec;
                 assert_eq!((spec.epoch, spec.generation), (Some(1), 2));

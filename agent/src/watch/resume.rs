@@ -213,11 +213,13 @@ impl<F: Fn() -> Known> Feed<F> {
                         self.ready.push_back(Event::InitApply(Seen::Same(name)));
                         continue;
                     }
-                    // One that has gone meanwhile is told of by the watch that follows.
                     let bundle = soon(self.api.get_opt(&name)).await;
-                    let bundle = bundle.map_err(Error::InitialListFailed)?;
-                    self.ready
-                        .extend(bundle.map(|bundle| Event::InitApply(Seen::Whole(Box::new(bundle)))));
+                    let seen = match bundle.map_err(Error::InitialListFailed)? {
+                        Some(bundle) => Seen::Whole(Box::new(bundle)),
+                        // It was there when they were listed: how it went the watch tells that follows.
+                        None => Seen::Same(name),
+                    };
+                    self.ready.push_back(Event::InitApply(seen));
                 }
                 list.metadata
             }

@@ -182,6 +182,7 @@ impl Worker {
             revision: spec.revision.as_deref(),
             dispatched: spec.application_ref.is_some(),
             executor: account_of(spec),
+            delete_option: spec.delete_option.as_ref(),
             wanted: decoded
                 .manifests
                 .iter()

@@ -48,6 +48,7 @@ impl Worker {
     fn remembered(&self) -> BundleSpec {
         BundleSpec {
             executor: self.ledger.spec().executor.clone().map(executor_of),
+            delete_option: self.ledger.spec().delete_option.clone(),
             ..BundleSpec::default()
         }
     }

@@ -27,6 +27,7 @@ use roundhouse_api::condition::Verdict;
 use roundhouse_api::ledger::AppliedBundle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -114,6 +115,8 @@ pub(crate) struct Worker {
     texts_due: Instant,
     /// When such a report, held back so far, is sent.
     report_due: Option<Instant>,
+    /// A place among those that work on the member; none while the hub is waited for, which may not answer for long.
+    place: Option<OwnedSemaphorePermit>,
     /// Whether the executor may write what the bundle has, as far as it is known; `None` without one.
     permitted: Option<Verdict>,
 }
@@ -159,6 +162,7 @@ impl Worker {
             fight_due: None,
             texts_due: Instant::now(),
             report_due: None,
+            place: None,
             permitted: None,
         }
     }
@@ -190,17 +194,23 @@ impl Worker {
                 let settle = self.shared.config.settle;
                 let _ = tokio::time::timeout(settle, inbox.intended()).await;
             }
-            let shared = Arc::clone(&self.shared);
-            let Ok(_permit) = shared.passes.acquire().await else {
-                return;
-            };
-            if self.pass().await == Next::End {
+            self.enter().await;
+            let next = self.pass().await;
+            self.place = None;
+            if next == Next::End {
                 self.shared.objects.want(&self.name, BTreeMap::new());
                 if self.shared.registry.leave(&self.name) {
                     return;
                 }
             }
         }
+    }
+
+    /// Takes a place among those that work on the member.
+    pub(super) async fn enter(&mut self) {
+        let passes = Arc::clone(&self.shared.passes);
+        // It is never closed.
+        self.place = passes.acquire_owned().await.ok();
     }
 
     /// A pass over everything, whatever was looked at before; whether nothing is to be tried again.

@@ -51,7 +51,12 @@ impl Worker {
         // The evidence is in the ledger from here on: the Bundle may vanish before the work is done.
         // Nothing to remove and nothing recorded: there is no evidence to keep either.
         if self.ledger.exists() || !inventory.objects.is_empty() {
-            let mut leaving = remove_all(&inventory, guard.is_some(), account_of(spec));
+            let mut leaving = remove_all(
+                &inventory,
+                guard.is_some(),
+                account_of(spec),
+                spec.delete_option.as_ref(),
+            );
             // The evidence is obeyed like any other content: nothing from before it is.
             if let Some(held) = held.filter(|held| held.uid == leaving.bundle_uid) {
                 leaving.generation = leaving.generation.max(held.generation);
@@ -161,7 +166,14 @@ impl Worker {
 
     /// Whether a hand-written Bundle was deleted by itself, not with its namespace, its definition or the whole hub: now
     /// and a moment later the hub still lists Bundles, the agent's Lease stands, and this Bundle is not there.
-    pub(super) async fn deletion_confirmed(&self, name: &str) -> Result<bool, CallError> {
+    pub(super) async fn deletion_confirmed(&mut self, name: &str) -> Result<bool, CallError> {
+        self.place = None;
+        let confirmed = self.stays_without(name).await;
+        self.enter().await;
+        confirmed
+    }
+
+    async fn stays_without(&self, name: &str) -> Result<bool, CallError> {
         if !self.hub_stands_without(name).await? {
             return Ok(false);
         }

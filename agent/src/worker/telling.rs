@@ -98,6 +98,8 @@ impl Worker {
 
     pub(super) async fn send(&mut self, held: &Held, status: BundleStatus) -> Result<(), CallError> {
         self.report_due = None;
+        // A report ends a pass: what others have to do in the member does not wait for the hub.
+        self.place = None;
         let sent = report::send(
             &self.shared.hub_bundles,
             held,

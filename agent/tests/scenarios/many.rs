@@ -5,6 +5,7 @@ use kube::api::ListParams;
 use roundhouse_api::bundle::BundlePhase::Ready;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const OBJECTS: u64 = 1000;
@@ -197,5 +198,40 @@ async fn a_thousand_objects_cost_a_request_each_when_they_change_and_one_look_a_
         ],
     );
     assert_eq!(world.ledger("plain").await, None);
+    agent.stop().await;
+}
+
+/// Given many bundles whose reports the hub does not answer, when their content changes, then all of it is applied: passes do not
+/// wait for each other's reports.
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_answers_no_report_holds_up_no_other_bundle() {
+    let world = World::new().await;
+    let reports =
+        |method: &http::Method, path: &str| *method != http::Method::GET && path.ends_with("/status");
+    let (hub, cut) = world.wire(Side::Hub, reports);
+    let config = World::config();
+    let names: Vec<String> = (0..3 * config.concurrent_bundles)
+        .map(|n| format!("b-{n}"))
+        .collect();
+    let agent = world.agent_between(config, hub, world.member_client.clone());
+    for name in &names {
+        let generation = world.bundle(name, spec(&[config_map(name, "1")])).await;
+        world.reported(name, generation, Ready).await;
+    }
+    cut.store(true, Ordering::Release);
+    for name in &names {
+        world.bundle(name, spec(&[config_map(name, "2")])).await;
+    }
+    // A call is given up after half a minute.
+    pass_time(10).await;
+    for name in &names {
+        let wanted = config_map(name, "2");
+        let live = world.live(Side::Member, &wanted).await.unwrap();
+        assert_eq!(live["data"], wanted["data"], "{name}");
+    }
+    cut.store(false, Ordering::Release);
+    for name in &names {
+        world.reported(name, 2, Ready).await;
+    }
     agent.stop().await;
 }

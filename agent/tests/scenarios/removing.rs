@@ -2,10 +2,14 @@
 //! which order.
 
 use crate::world::{
-    Side, World, bundle, config_map, deployment, eventually, eventually_with, pass_time, spec,
+    Pass, Side, World, bundle, config_map, deployment, eventually, eventually_with, pass_time, spec,
 };
 use roundhouse_api::bundle::BundlePhase::{Progressing, Ready};
 use serde_json::{Value, json};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 const NAME: &str = "plain";
 
@@ -82,6 +86,46 @@ async fn c01_a_deleted_bundle_orphans_all_some_or_none_of_its_objects() {
                 false => is_gone(&world, object).await,
             }
         }
+        agent.stop().await;
+    }
+}
+
+/// What was to stay stays where the agent ends in the middle of it, and the Bundle is there no more when it begins again.
+#[tokio::test(start_paused = true)]
+async fn c01_an_agent_that_is_killed_while_it_orphans_goes_on_with_that() {
+    let (a, b) = (config_map("a", "1"), config_map("b", "1"));
+    for (option, b_stays) in [(orphan(), true), (selectively("a"), false)] {
+        let world = World::new().await;
+        let refused = Arc::new(AtomicBool::new(true));
+        let refuses = refused.clone();
+        let member = world.gated(Side::Member, move |method, path| {
+            let held = method == http::Method::PATCH && path.ends_with("/configmaps/a");
+            match held && refuses.load(Ordering::Acquire) {
+                true => Pass::Refused(403),
+                false => Pass::Through,
+            }
+        });
+        let agent = world.agent_between(World::config(), world.hub_client.clone(), member.clone());
+        delivered(&world, with_option(&option, &[a.clone(), b.clone()])).await;
+        world.delete(Side::Hub, &bundle(NAME)).await;
+        match b_stays {
+            true => is_orphaned(&world, &b).await,
+            false => is_gone(&world, &b).await,
+        }
+        agent.kill().await;
+        let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+        pass_time(600).await;
+        assert!(
+            world.live(Side::Member, &a).await.is_some(),
+            "it may not be released yet"
+        );
+        refused.store(false, Ordering::Release);
+        is_orphaned(&world, &a).await;
+        assert_eq!(world.live(Side::Member, &b).await.is_some(), b_stays);
+        eventually("the ledger is gone", || async {
+            world.ledger(NAME).await.is_none()
+        })
+        .await;
         agent.stop().await;
     }
 }

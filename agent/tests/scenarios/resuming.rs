@@ -1,6 +1,6 @@
 //! A hub that was away is not asked again for what the agent has.
 
-use crate::world::{Agent, World, config_map, pass_time, spec};
+use crate::world::{Agent, Side, World, bundle, config_map, eventually, pass_time, spec};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::stream::pending;
@@ -33,6 +33,8 @@ enum Mode {
 struct Line {
     mode: Arc<Mutex<Mode>>,
     asked: Arc<Mutex<Vec<String>>>,
+    /// A Bundle that somebody deletes when it is read.
+    goes: Arc<Mutex<Option<Value>>>,
 }
 
 impl Line {
@@ -81,6 +83,14 @@ impl Line {
         }
         if !is_list {
             self.asked.lock().push(format!("get{name}"));
+            let goes = self.goes.lock().take();
+            if let Some(goes) = goes {
+                let path = format!("{path}?propagationPolicy=Background");
+                let delete = http::Request::delete(path).body(Body::empty()).unwrap();
+                assert!(inner.send(delete).await?.status().is_success(), "{goes}");
+                // The watch that follows goes through.
+                self.set(Mode::Up);
+            }
             return Ok(inner.send(request).await?.map(BodyExt::boxed_unsync));
         }
         let (head, body) = inner.send(request).await?.into_parts();
@@ -179,6 +189,22 @@ async fn where_the_watch_cannot_go_on_only_bundles_that_changed_are_read() {
         assert!(!asked.contains(&"get/a".to_owned()), "{code}: {asked:?}");
         agent.stop().await;
     }
+}
+
+/// Given the same, when a hand-written Bundle is deleted after it was listed and before it is read, then that is told by the watch
+/// that follows: it has not vanished, and its objects go.
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_is_deleted_while_the_bundles_are_looked_over_is_seen_to_go() {
+    let (world, line, agent) = two_bundles().await;
+    outage(&world, &line, Mode::Refused(410)).await;
+    *line.goes.lock() = Some(bundle("b"));
+    eventually("its object goes", || async {
+        world.live(Side::Member, &config_map("b", "1")).await.is_none()
+    })
+    .await;
+    assert!(line.goes.lock().is_none(), "it was read");
+    assert!(world.ledger("b").await.is_none());
+    agent.stop().await;
 }
 
 /// Given a server whose data were put back without its versions being raised, so that a watch from where it was is open and
