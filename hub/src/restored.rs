@@ -7,11 +7,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube::{
     Api, Client, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    api::{DynamicObject, Patch, PatchParams},
     runtime::wait::{Condition, await_condition},
 };
-use roundhouse_api::{bundle::Bundle, names::cluster_of_namespace};
-use serde_json::json;
+use roundhouse_api::{bundle::BundleStatus, names::cluster_of_namespace};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Namespace of the mark.
@@ -87,30 +88,32 @@ fn restored_at(mark: &ConfigMap, now: Timestamp) -> Timestamp {
 /// The API server does not answer, or refuses.
 pub async fn look(client: &Client, mark: &ConfigMap, now: Timestamp) -> Result<Seen, kube::Error> {
     let since = restored_at(mark, now);
-    let all = ListParams::default();
-    let bundles = Api::<Bundle>::all(client.clone()).list(&all).await?.items;
-    let leases = Api::<Lease>::all(client.clone()).list(&all).await?.items;
-    let agents = leases.iter().filter(|lease| {
-        let namespace = lease.namespace();
-        namespace.is_some_and(|namespace| cluster_of_namespace(&namespace).is_some())
-    });
-    let agents: Vec<&Lease> = agents.collect();
-    let renewed = |lease: &&&Lease| {
-        let at = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-        at.is_some_and(|at| at.0 > since)
+    let mut seen = Seen {
+        ahead: Vec::new(),
+        epoch: 0,
+        reported: 0,
+        agents: 0,
     };
-    Ok(Seen {
-        ahead: bundles.iter().filter_map(ahead).collect(),
-        epoch: leader::obeyed_epoch(client, since.as_second()).await?,
-        reported: agents.iter().filter(renewed).count(),
-        agents: agents.len(),
+    leader::each::<Lease>(client, |lease| {
+        let namespace = lease.namespace().unwrap_or_default();
+        if cluster_of_namespace(&namespace).is_some() {
+            let renewed = lease.data.pointer("/spec/renewTime").and_then(Value::as_str);
+            let renewed: Option<Timestamp> = renewed.and_then(|at| at.parse().ok());
+            seen.agents += 1;
+            seen.reported += usize::from(renewed.is_some_and(|at| at > since));
+        }
     })
+    .await?;
+    let look = |bundle: &DynamicObject| seen.ahead.extend(ahead(bundle));
+    seen.epoch = leader::obeyed_epoch(client, since.as_second(), look).await?;
+    Ok(seen)
 }
 
 /// What an agent says of a Bundle that it is ahead of.
-fn ahead(bundle: &Bundle) -> Option<Ahead> {
+fn ahead(bundle: &DynamicObject) -> Option<Ahead> {
     let generation = bundle.metadata.generation.unwrap_or_default();
-    let old = bundle.status.as_ref()?.ignores(generation)?;
+    let status = BundleStatus::deserialize(bundle.data.get("status")?).ok()?;
+    let old = status.ignores(generation)?;
     let namespace = bundle.namespace().unwrap_or_default();
     Some(Ahead {
         cluster: cluster_of_namespace(&namespace).unwrap_or(&namespace).to_owned(),

@@ -34,6 +34,8 @@ pub const WAITS_FOR_CLUSTERS: &str = "WaitsForClusters";
 pub const MAX_REGIONS: usize = 50;
 /// At most this many steps with an object in clusters are listed …
 pub const MAX_OBJECTS: usize = 20;
+/// Bundles at most that are let go at a time while their clusters keep the objects.
+pub const MAX_LET_GO: usize = 100;
 /// … each with at most this many regions …
 pub const MAX_OBJECT_REGIONS: usize = 20;
 /// … and with at most this many clusters that are not ready.
@@ -72,6 +74,21 @@ pub struct ApplicationStatus {
     /// Removals that wait for a confirmation: what condition `DeletesHeld` tells people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_deletes: Option<HeldDeletes>,
+    /// Bundles that are let go while their clusters keep the objects, to be made again: until they are, nothing else tells that
+    /// something is there. When the application is deleted, these clusters are told, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_LET_GO))]
+    pub let_go: Vec<LetGo>,
+}
+
+/// A Bundle that is let go while its cluster keeps the objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LetGo {
+    /// The cluster.
+    pub cluster: String,
+    /// Name of the Bundle.
+    pub bundle: String,
 }
 
 /// Removals that wait for a confirmation.

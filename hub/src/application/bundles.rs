@@ -3,7 +3,7 @@
 use super::{Key, cache::Cache, error::PassError};
 use crate::{
     dispatch::{
-        Observed, Plan, Target, Wanted,
+        Divided, Observed, Plan, Target, Wanted,
         plan::Todo,
         removal::{self, Removal},
     },
@@ -12,8 +12,9 @@ use crate::{
 use futures::{FutureExt, Stream, StreamExt, TryFutureExt, stream};
 use kube::{Api, Client, api::Patch};
 use roundhouse_api::{
-    bundle::{Bundle, Deletion},
-    names::BUNDLE_FINALIZER,
+    application::LetGo,
+    bundle::{ApplicationRef, Bundle, BundleSpec, Deletion},
+    names::{BUNDLE_FINALIZER, cluster_namespace},
 };
 use serde_json::{Value, json};
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
@@ -27,11 +28,14 @@ pub(super) struct Written {
     pub(super) count: usize,
     /// The first that did not.
     pub(super) error: Option<PassError>,
+    /// Whether somebody wrote one of the objects in between, whatever else went wrong.
+    conflicted: bool,
 }
 
 impl Written {
     /// Keeps the first error; a conflict gives way to what is wrong.
     pub(super) fn fail(&mut self, error: PassError) {
+        self.conflicted |= matches!(error, PassError::Conflict { .. });
         let weak = matches!(self.error, None | Some(PassError::Conflict { .. }));
         if weak {
             self.error = Some(error);
@@ -41,6 +45,7 @@ impl Written {
     /// Both together.
     pub(super) fn and(mut self, other: Written) -> Written {
         self.count += other.count;
+        self.conflicted |= other.conflicted;
         if let Some(error) = other.error {
             self.fail(error);
         }
@@ -70,6 +75,23 @@ fn change(parts: &[(Wanted, Option<Arc<Observed>>)]) -> Ordering {
     after.sum::<u64>().cmp(&before.sum())
 }
 
+/// Bundles that are wanted again while their removal is refused: the agent holds the objects, and takes them up again with the
+/// Bundle that is made next. Waiting for the removal would never end.
+pub(super) fn recalled<'a>(
+    plan: &'a Plan,
+    observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
+) -> impl Iterator<Item = &'a Arc<Observed>> {
+    let held = observed.values().flatten();
+    held.filter(|bundle| removal::is_refused(bundle))
+        .filter(|bundle| {
+            let awaited = |wanted: &Wanted| wanted.todo == Todo::AwaitRemoval && wanted.name == bundle.name;
+            match plan.targets.get(&bundle.cluster) {
+                Some(Target::Bundles(wanted)) => wanted.iter().any(awaited),
+                _ => false,
+            }
+        })
+}
+
 /// Namespace, name and version of a Bundle, as it is held.
 fn version_of(bundle: &Observed) -> (&str, &str, &str) {
     (&bundle.namespace, &bundle.name, &bundle.resource_version)
@@ -93,11 +115,13 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Creates and replaces what the plan says, the answers included in the cache.
+    /// Creates and replaces what the plan says, the answers included in the cache. Of what is to be made again that goes first which
+    /// is `noted`.
     pub(super) async fn dispatch(
         self,
         plan: &Plan,
         observed: &BTreeMap<String, Vec<Arc<Observed>>>,
+        noted: &[LetGo],
     ) -> Written {
         let wanted = plan.targets.iter().filter_map(|(cluster, target)| match target {
             Target::Bundles(wanted) => Some((cluster, wanted)),
@@ -127,7 +151,7 @@ impl Writer<'_> {
         // at all stops nobody.
         let mut written = Written::default();
         for turn in [Ordering::Less, Ordering::Greater, Ordering::Equal] {
-            if turn == Ordering::Greater && matches!(written.error, Some(PassError::Conflict { .. })) {
+            if turn == Ordering::Greater && written.conflicted {
                 continue;
             }
             let due = due.iter().filter(|parts| change(parts) == turn).cloned();
@@ -149,31 +173,72 @@ impl Writer<'_> {
                 ),
             });
         }
-        written.and(self.recall(plan, observed).await)
+        written.and(self.recall(plan, observed, noted).await)
     }
 
-    /// Lets Bundles go that are wanted again while their removal is refused: the agent holds the objects, and takes them up
-    /// again with the Bundle that is made next. Waiting for the removal would never end.
-    async fn recall(self, plan: &Plan, observed: &BTreeMap<String, Vec<Arc<Observed>>>) -> Written {
+    /// Lets Bundles go that are wanted again while their removal is refused, as far as that is noted.
+    async fn recall(
+        self,
+        plan: &Plan,
+        observed: &BTreeMap<String, Vec<Arc<Observed>>>,
+        noted: &[LetGo],
+    ) -> Written {
         let mut written = Written::default();
-        let held = observed
-            .values()
-            .flatten()
-            .filter(|bundle| removal::is_refused(bundle) && !self.cache.is_leaving(&bundle.cluster));
-        for bundle in held {
-            let awaited = |wanted: &Wanted| wanted.todo == Todo::AwaitRemoval && wanted.name == bundle.name;
-            let wanted = match plan.targets.get(&bundle.cluster) {
-                Some(Target::Bundles(wanted)) => wanted.iter().any(awaited),
-                _ => false,
-            };
-            if wanted {
-                match self.release(bundle).await {
-                    Ok(()) => written.count += 1,
-                    Err(error) => written.fail(error),
-                }
+        let all = recalled(plan, observed).filter(|bundle| !self.cache.is_leaving(&bundle.cluster));
+        for bundle in all.filter(|bundle| noted.contains(&bundle.let_go())) {
+            match self.release(bundle).await {
+                Ok(()) => written.count += 1,
+                Err(error) => written.fail(error),
             }
         }
         written
+    }
+
+    /// Makes a Bundle that has nothing but the evidence for removal: its cluster may hold objects of one that was let go. Whether
+    /// there is one now, of this application.
+    pub(super) async fn entomb(
+        self,
+        application: &ApplicationRef,
+        deletion: Deletion,
+        of: &LetGo,
+    ) -> Result<(), PassError> {
+        let namespace = cluster_namespace(&of.cluster);
+        let spec = BundleSpec {
+            application_ref: Some(application.clone()),
+            revision: Some(deletion.revision.clone()),
+            epoch: Some(self.epoch),
+            deletion: Some(deletion),
+            ..BundleSpec::default()
+        };
+        let wanted = Wanted {
+            namespace: namespace.clone(),
+            name: of.bundle.clone(),
+            step: String::new(),
+            part: 0,
+            divided: Arc::new(Divided { parts: Vec::new() }),
+            spec,
+            todo: Todo::Create,
+        };
+        let api: Api<Bundle> = Api::namespaced(self.client.clone(), &namespace);
+        let (post, made) = (writes::post(), wanted.bundle(None));
+        let unanswered = self.cache.unanswered();
+        let call = api.create(&post, &made);
+        let answer = unanswered
+            .watch_new(self.key, (&namespace, &of.bundle), call)
+            .await;
+        let bundle = match answer {
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                let found = api.get_opt(&of.bundle).await;
+                found.map_err(|error| self.failed(error, "reading", &namespace, &of.bundle))?
+            }
+            // The namespace of a cluster that has left: what it keeps is its own.
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            answer => Some(answer.map_err(|error| self.failed(error, "making", &namespace, &of.bundle))?),
+        };
+        if let Some(observed) = bundle.and_then(Observed::of) {
+            self.cache.put_bundle(observed);
+        }
+        Ok(())
     }
 
     /// Writes the parts of one cluster, the last one first, and stops at the first that fails. An object that moves to
@@ -398,5 +463,36 @@ impl Writer<'_> {
                 ))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_is_known_whatever_else_went_wrong() {
+        let conflict = || PassError::Conflict {
+            application: "default/web".to_owned(),
+            action: "writing it".to_owned(),
+        };
+        let refused = || PassError::Fenced {
+            application: "default/web".to_owned(),
+            stored: 2,
+            own: 1,
+        };
+        for errors in [[conflict(), refused()], [refused(), conflict()]] {
+            let mut written = Written::default();
+            for error in errors {
+                let mut one = Written::default();
+                one.fail(error);
+                written = written.and(one);
+            }
+            assert!(written.conflicted);
+            assert!(matches!(written.error, Some(PassError::Fenced { .. })));
+        }
+        let mut written = Written::default();
+        written.fail(refused());
+        assert!(!written.conflicted);
     }
 }

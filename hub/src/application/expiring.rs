@@ -1,18 +1,26 @@
 //! Deletes hand-written Bundles whose time after completion is over. Agents may not delete Bundles; what becomes of the
 //! objects is what becomes of them at any deletion of the Bundle.
 
-use super::{Key, cache::Cache};
+use super::{
+    Key,
+    cache::Cache,
+    tries::{AT_ONCE, Tries, in_time},
+};
 use crate::{
     dispatch::{Observed, expiry},
     writes,
 };
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::{Api, Client};
 use roundhouse_api::{bundle::Bundle, clock::SharedClock};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-/// Pause after a deletion that failed, and the longest sleep: the clock may be set meanwhile.
-const RETRY: Duration = Duration::from_secs(30);
+/// The longest sleep: the clock may be set meanwhile.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// When a Bundle was first seen complete.
@@ -21,51 +29,60 @@ type Seen = BTreeMap<Key, (String, Timestamp, Timestamp)>;
 /// Runs for ever; wakes when the cache says that such a Bundle changed, and when one is due.
 pub(super) async fn expire(client: Client, cache: &Cache, clock: SharedClock) {
     let mut seen = Seen::new();
-    // What was deleted, by the version that was: until the event of it arrives the cache still has it.
-    let mut deleted: BTreeMap<Key, String> = BTreeMap::new();
+    let mut tries = Tries::default();
     loop {
         let bundles = cache.expiring();
-        deleted.retain(|key, version| {
-            let held = bundles.iter().find(|bundle| bundle.key() == *key);
-            held.is_some_and(|bundle| bundle.resource_version == *version)
-        });
+        let keys: BTreeSet<Key> = bundles.iter().map(|bundle| bundle.key()).collect();
+        tries.retain(|key| keys.contains(key));
         let now = clock.now();
-        let due = due(&bundles, &mut seen, now);
         let mut pause = LONGEST;
-        for (bundle, when) in due {
-            if deleted.contains_key(&bundle.key()) {
-                continue;
-            }
+        let mut over = Vec::new();
+        for (bundle, when) in due(&bundles, &mut seen, now) {
             if when > now {
                 let left = Duration::try_from(when.duration_since(now)).unwrap_or(LONGEST);
                 pause = pause.min(left);
-                continue;
+            } else if tries.is_due(&bundle.key(), &bundle.resource_version) {
+                over.push(bundle.clone());
             }
-            match delete(&client, bundle).await {
+        }
+        let mut deletions = stream::iter(over)
+            .map(|bundle| async {
+                let done = in_time(delete(&client, &bundle)).await;
+                (bundle, done)
+            })
+            .buffer_unordered(AT_ONCE);
+        while let Some((bundle, done)) = deletions.next().await {
+            let (key, namespace, name) = (bundle.key(), &bundle.namespace, &bundle.name);
+            match done {
                 Ok(()) => {
                     tracing::info!(
-                        namespace = bundle.namespace,
-                        bundle = bundle.name,
+                        namespace,
+                        bundle = name,
                         "deleted: it is complete, and its ttlSecondsAfterFinished is over"
                     );
-                    deleted.insert(bundle.key(), bundle.resource_version.clone());
+                    tries.done(key, bundle.resource_version.clone());
                 }
                 Err(error) => {
-                    tracing::warn!(namespace = bundle.namespace, bundle = bundle.name, %error, "not deleted yet");
-                    pause = pause.min(RETRY);
+                    let again = tries.failed(key);
+                    tracing::warn!(namespace, bundle = name, %error, ?again, "not deleted yet");
                 }
             }
         }
         tokio::select! {
             biased;
             () = cache.expiring_changed() => {}
+            () = tries.next() => {}
             () = tokio::time::sleep(pause) => {}
         }
     }
 }
 
 /// When each is due, of those that are complete.
-fn due<'a>(bundles: &'a [Arc<Observed>], seen: &mut Seen, now: Timestamp) -> Vec<(&'a Observed, Timestamp)> {
+fn due<'a>(
+    bundles: &'a [Arc<Observed>],
+    seen: &mut Seen,
+    now: Timestamp,
+) -> Vec<(&'a Arc<Observed>, Timestamp)> {
     let mut kept = Seen::new();
     let mut due = Vec::new();
     for bundle in bundles {
@@ -79,7 +96,7 @@ fn due<'a>(bundles: &'a [Arc<Observed>], seen: &mut Seen, now: Timestamp) -> Vec
         let (.., first) = kept
             .entry(key)
             .or_insert(known.unwrap_or((bundle.uid.clone(), since, now)));
-        due.extend(expiry::expires_at(bundle, *first).map(|when| (&**bundle, when)));
+        due.extend(expiry::expires_at(bundle, *first).map(|when| (bundle, when)));
     }
     *seen = kept;
     due
@@ -92,5 +109,80 @@ async fn delete(client: &Client, bundle: &Observed) -> Result<(), kube::Error> {
     match api.delete(&bundle.name, &params).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         answer => answer.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        application::testing::{bundle, refusal},
+        simulate::TokioClock,
+    };
+    use kube::client::Body;
+    use roundhouse_api::bundle::{BundleStatus, DeleteOption};
+    use serde_json::json;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A Bundle with a time to live of none, complete or not.
+    fn expiring(name: &str, version: u32, complete: bool) -> Observed {
+        let mut expiring = bundle(&("default".to_owned(), name.to_owned()));
+        expiring.metadata.namespace = Some("cluster-c1".to_owned());
+        expiring.metadata.name = Some(name.to_owned());
+        expiring.metadata.generation = Some(1);
+        expiring.metadata.resource_version = Some(version.to_string());
+        expiring.spec.application_ref = None;
+        expiring.spec.delete_option = Some(DeleteOption {
+            ttl_seconds_after_finished: Some(0),
+            ..DeleteOption::default()
+        });
+        let word = if complete { "True" } else { "False" };
+        let status = json!({"observedGeneration": 1, "conditions": [{"type": "Complete", "status": word, "reason": "R",
+            "message": "", "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+        let status: BundleStatus = serde_json::from_value(status).unwrap();
+        expiring.status = Some(status);
+        Observed::of(expiring).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_is_tried_again_ever_more_rarely_whatever_else_happens_and_holds_up_nothing() {
+        let asked: Arc<[AtomicU32; 3]> = Arc::default();
+        let counts = asked.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let name = request.uri().path().rsplit('/').next().unwrap_or_default();
+            let (which, hangs) = match name {
+                "refused" => (0, false),
+                "hangs" => (1, true),
+                _ => (2, false),
+            };
+            counts[which].fetch_add(1, Ordering::Relaxed);
+            async move {
+                if hangs {
+                    std::future::pending::<()>().await;
+                }
+                let code = if which == 0 { 403 } else { 404 };
+                Ok::<_, kube::Error>(refusal(code, "no"))
+            }
+        });
+        let cache = Cache::default();
+        for name in ["hangs", "refused", "goes"] {
+            cache.put_bundle(expiring(name, 7, true));
+        }
+        let clock: SharedClock = Arc::new(TokioClock::starting_at("2026-01-01T00:00:01Z".parse().unwrap()));
+        let other = async {
+            for n in 0..100 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                cache.put_bundle(expiring("other", n, false));
+            }
+            std::future::pending::<()>().await;
+        };
+        let client = Client::new(service, "default");
+        let both = futures::future::join(expire(client, &cache, clock), other);
+        let ended = tokio::time::timeout(Duration::from_secs(1_800), both).await;
+        assert!(ended.is_err(), "it runs for ever");
+        let asked: Vec<u32> = asked.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        assert!((8..=12).contains(&asked[0]), "refused {asked:?}");
+        assert!((6..=12).contains(&asked[1]), "hangs {asked:?}");
+        assert_eq!(asked[2], 1, "{asked:?}");
     }
 }

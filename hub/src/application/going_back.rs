@@ -2,50 +2,35 @@
 //! something later, also once it leads again. Each Bundle of which an agent says so gets the epoch of the term, whoever wrote it and
 //! whatever else is decided about it. Its agent obeys it then.
 
-use super::{Key, cache::Cache};
+use super::{
+    Key,
+    cache::Cache,
+    tries::{AT_ONCE, Tries, in_time},
+};
 use crate::{dispatch::Observed, leader::Term, writes};
 use futures::{StreamExt, stream};
 use kube::{Api, Client, api::Patch};
 use roundhouse_api::bundle::Bundle;
 use serde_json::json;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
-use tokio::time::{Instant, sleep_until, timeout};
-
-/// Bundles that are written at once.
-const AT_ONCE: usize = 16;
-/// A write that is not answered so soon has failed.
-const TIMES_OUT: Duration = Duration::from_secs(30);
-/// Pause after a write of a Bundle that failed, doubled each time it fails again, up to the second one.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
+use std::collections::BTreeSet;
 
 /// Runs for ever; wakes when the cache says that such a Bundle changed. Without a confirmation nothing is written.
 pub(super) async fn go_back(client: Client, cache: &Cache, term: Term) {
     if term.confirmed == 0 {
         return std::future::pending().await;
     }
-    // What was written, by the version that was: until the event of it arrives the cache still has it.
-    let mut written: BTreeMap<Key, String> = BTreeMap::new();
-    // What failed: how often, and when it is tried again.
-    let mut failed: BTreeMap<Key, (u32, Instant)> = BTreeMap::new();
+    let mut tries = Tries::default();
     loop {
         let ignored = cache.ignored();
         let keys: BTreeSet<Key> = ignored.iter().map(|bundle| bundle.key()).collect();
-        written.retain(|key, _| keys.contains(key));
-        failed.retain(|key, _| keys.contains(key));
-        let now = Instant::now();
-        let due = ignored.iter().filter(|bundle| {
-            let key = bundle.key();
-            is_due(bundle, term)
-                && written.get(&key) != Some(&bundle.resource_version)
-                && failed.get(&key).is_none_or(|(_, due)| *due <= now)
-        });
+        tries.retain(|key| keys.contains(key));
+        let due = ignored
+            .iter()
+            .filter(|bundle| is_due(bundle, term) && tries.is_due(&bundle.key(), &bundle.resource_version));
         let due: Vec<_> = due.cloned().collect();
         let mut writes = stream::iter(due)
             .map(|bundle| async {
-                let done = raise(&client, &bundle, term).await;
+                let done = in_time(raise(&client, &bundle, term)).await;
                 (bundle, done)
             })
             .buffer_unordered(AT_ONCE);
@@ -61,28 +46,18 @@ pub(super) async fn go_back(client: Client, cache: &Cache, term: Term) {
                             "its agent goes back to this bundle"
                         );
                     }
-                    failed.remove(&key);
-                    written.insert(key, bundle.resource_version.clone());
+                    tries.done(key, bundle.resource_version.clone());
                 }
                 Err(error) => {
-                    let (times, due) = failed.entry(key).or_insert((0, now));
-                    let pause = PAUSES.0.saturating_mul(1 << (*times).min(16)).min(PAUSES.1);
-                    (*times, *due) = (*times + 1, Instant::now() + pause);
-                    tracing::warn!(namespace, name, %error, ?pause, "its agent does not go back yet");
+                    let again = tries.failed(key);
+                    tracing::warn!(namespace, name, %error, ?again, "its agent does not go back yet");
                 }
             }
         }
-        let next = failed.values().map(|(_, due)| *due).min();
-        let pause = async {
-            match next {
-                Some(due) => sleep_until(due).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             () = cache.ignored_changed() => {}
-            () = pause => {}
+            () = tries.next() => {}
         }
     }
 }
@@ -101,10 +76,9 @@ async fn raise(client: &Client, bundle: &Observed, term: Term) -> Result<bool, k
     let patch =
         json!({"metadata": {"resourceVersion": bundle.resource_version}, "spec": {"epoch": term.epoch}});
     let (params, patch) = (writes::patch(), Patch::Merge(patch));
-    match timeout(TIMES_OUT, api.patch(&bundle.name, &params, &patch)).await {
-        Ok(Err(kube::Error::Api(status))) if [404, 409].contains(&status.code) => Ok(false),
-        Ok(answer) => answer.map(|_| true),
-        Err(elapsed) => Err(kube::Error::Service(Box::new(elapsed))),
+    match api.patch(&bundle.name, &params, &patch).await {
+        Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => Ok(false),
+        answer => answer.map(|_| true),
     }
 }
 
@@ -121,9 +95,13 @@ mod tests {
         bundle::{BundleSpec, BundleStatus, OLD_EPOCH, OLD_GENERATION},
         condition::{self, Status, Verdict},
     };
-    use std::sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
+    use std::{
+        collections::BTreeMap,
+        sync::{
+            Arc,
+            atomic::{AtomicU32, Ordering},
+        },
+        time::Duration,
     };
 
     /// An agent that obeys this epoch ignores a generation of a Bundle.

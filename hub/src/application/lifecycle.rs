@@ -2,7 +2,6 @@
 
 use super::{
     Key,
-    bundles::Written,
     cache::Stored,
     error::PassError,
     pass::{Hub, Outcome},
@@ -30,7 +29,8 @@ impl Hub {
         if !ours {
             return Ok(outcome);
         }
-        let mut written = Written::default();
+        let owed = removing::owed(&app, &self.cache.all_bundles(key), &self.cache.fleet());
+        let mut written = removing::tell_owed(self.writer(key), &app, &owed).await;
         // Confirm, delete, and release what needs no agent: at most three writes for a Bundle.
         for _ in 0..3 {
             let done = removing::delete(self.writer(key), &app, &self.cache.all_bundles(key)).await;
@@ -49,10 +49,13 @@ impl Hub {
             message.push_str(SENT);
         }
         status::deleting(&mut status, message, app.generation, now);
-        let app = self.store(&app, status, false, &mut outcome).await?;
+        // Of whom a Bundle is there again that one tells.
+        status.let_go = removing::owed(&app, &observed, &self.cache.fleet());
+        let told = status.let_go != app.status.let_go;
+        let app = self.store(&app, status, told, &mut outcome).await?;
         outcome.wake_after(&written);
         outcome.error = written.error;
-        if !observed.is_empty() {
+        if !observed.is_empty() || !app.status.let_go.is_empty() {
             return Ok(outcome);
         }
         if removing::any_left(self.writer(key), &app).await? {

@@ -58,6 +58,7 @@ mod status;
 mod storing;
 #[cfg(test)]
 mod testing;
+mod tries;
 mod unanswered;
 mod view;
 mod witness;

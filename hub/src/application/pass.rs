@@ -131,7 +131,22 @@ impl Hub {
         let workflow = stored.as_ref().and_then(|app| app.status.workflow.as_ref());
         let awaited = workflow.filter(|_| !deleting);
         let bundles = self.cache.all_bundles(key);
-        let released = removing::release(self.writer(key), &bundles, deleting, awaited).await;
+        if let Some(app) = stored.as_ref().filter(|_| !deleting) {
+            let going = removing::without_evidence(self.writer(key), &bundles);
+            let noted = removing::let_go(&app.status.let_go, going, &bundles, &self.cache.fleet());
+            if noted.iter().any(|note| !app.status.let_go.contains(note)) {
+                // Before it is let go: were the application deleted meanwhile, nobody would know of the objects.
+                let mut status = app.status.clone();
+                status.let_go = noted;
+                let mut outcome = Outcome::default();
+                self.store(app, status, true, &mut outcome).await?;
+                outcome.wake(Duration::ZERO);
+                return Ok(outcome);
+            }
+        }
+        let noted = stored.as_ref().map(|app| app.status.let_go.clone());
+        let released =
+            removing::release(self.writer(key), &bundles, deleting, noted.as_deref(), awaited).await;
         let Some(app) = stored else {
             // Absence is no evidence: Bundles of an application that vanished are held.
             self.written.lock().remove(key);
@@ -428,6 +443,8 @@ impl Hub {
                 None => status::unjudged(&mut status, app.generation, now),
             }
             let judged = judged.filter(|_| view.settled);
+            let all = self.cache.all_bundles(delivery.key);
+            status.let_go = removing::let_go(&app.status.let_go, view.recalled(), &all, &view.fleet);
             let moved = status::transition(&app.status, &status);
             if moved {
                 // Stored before it is carried out: a command or a spec that came in between wins.
@@ -616,11 +633,13 @@ impl Hub {
             }
         }
         let writer = self.writer(delivery.key);
-        written = written.and(writer.dispatch(&view.plan, &view.observed).await);
+        let stored = self.cache.application(delivery.key);
+        let noted = stored.as_ref().map_or(&[][..], |app| &app.status.let_go);
+        written = written.and(writer.dispatch(&view.plan, &view.observed, noted).await);
         let none = BTreeMap::new();
         for (step, plan) in &view.objects.plans {
             let observed = view.objects.observed.get(step).unwrap_or(&none);
-            written = written.and(writer.dispatch(plan, observed).await);
+            written = written.and(writer.dispatch(plan, observed, noted).await);
         }
         Ok(written.and(writer.remove(view.objects.due.clone()).await))
     }

@@ -8,15 +8,15 @@ use super::{
     objects::{Objects, is_awaited},
 };
 use crate::dispatch::{
-    Observed, Plan, Slim,
+    MAX_PARTS, Observed, Plan, Slim,
     removal::{self, Held, Verdict},
 };
 use jiff::Timestamp;
 use kube::{Api, api::ListParams};
 use roundhouse_api::{
-    application::{Removals, WorkflowStatus},
-    bundle::Deletion,
-    names::{annotation, label},
+    application::{LetGo, MAX_LET_GO, Removals, WorkflowStatus},
+    bundle::{ApplicationRef, Deletion},
+    names::{annotation, bundle_name, label, step_bundle_name, step_of_bundle},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -145,20 +145,19 @@ pub(super) fn judge(
 /// Lets Bundles go that are on their way out and that no agent has to clean any more.
 ///
 /// `keep_evidence`: the application is being deleted, so that a Bundle without the evidence for removal gets it first.
-/// `workflow`: a step of it may still need what was reported on a Bundle.
+/// `noted`: where the application stays, such a Bundle goes when that is noted. `workflow`: a step of it may still need what was
+/// reported on a Bundle.
 pub(super) async fn release(
     writer: Writer<'_>,
     observed: &BTreeMap<String, Vec<Arc<Observed>>>,
     keep_evidence: bool,
+    noted: Option<&[LetGo]>,
     workflow: Option<&WorkflowStatus>,
 ) -> Written {
     let mut written = Written::default();
-    // Of a cluster that leaves the cluster controller lets them go, when their objects are as its user said.
-    let all = observed.values().flatten();
-    let all = all.filter(|bundle| !writer.cache.is_leaving(&bundle.cluster));
-    for bundle in all.filter(|bundle| !is_awaited(bundle, workflow)) {
-        let due = removal::next_of_wanted(bundle) == Some(removal::Removal::Release);
-        if due && !(keep_evidence && bundle.spec.deletion.is_none()) {
+    for bundle in goes(writer, observed).filter(|bundle| !is_awaited(bundle, workflow)) {
+        let is_noted = || noted.is_none_or(|noted| noted.contains(&bundle.let_go()));
+        if bundle.spec.deletion.is_some() || (!keep_evidence && is_noted()) {
             match writer.release(bundle).await {
                 Ok(()) => written.count += 1,
                 Err(error) => written.fail(error),
@@ -168,17 +167,113 @@ pub(super) async fn release(
     written
 }
 
+/// Bundles that are on their way out and that no agent has to clean any more. Of a cluster that leaves the cluster controller lets
+/// them go, when their objects are as its user said.
+fn goes<'a>(
+    writer: Writer<'a>,
+    observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
+) -> impl Iterator<Item = &'a Arc<Observed>> {
+    let all = observed.values().flatten();
+    let all = all.filter(move |bundle| !writer.cache.is_leaving(&bundle.cluster));
+    all.filter(|bundle| removal::next_of_wanted(bundle) == Some(removal::Removal::Release))
+}
+
+/// Bundles that are to be let go without the evidence for removal: somebody deleted them, and their agents leave the objects alone.
+pub(super) fn without_evidence<'a>(
+    writer: Writer<'a>,
+    observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
+) -> impl Iterator<Item = &'a Arc<Observed>> {
+    goes(writer, observed).filter(|bundle| bundle.spec.deletion.is_none())
+}
+
+/// The note of what was let go, with what is about to be; pure. What is there again needs none, and neither does a cluster that has
+/// left. At most [`MAX_LET_GO`] are noted, and let go, at a time.
+pub(super) fn let_go<'a>(
+    before: &[LetGo],
+    going: impl Iterator<Item = &'a Arc<Observed>>,
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
+    fleet: &Fleet,
+) -> Vec<LetGo> {
+    let is_back = |note: &LetGo| {
+        let of_cluster = observed.get(&note.cluster).into_iter().flatten();
+        of_cluster
+            .into_iter()
+            .any(|bundle| bundle.name == note.bundle && !bundle.deleting)
+    };
+    let kept = before
+        .iter()
+        .filter(|note| !is_back(note) && fleet.members.contains_key(&note.cluster));
+    let mut noted: BTreeSet<LetGo> = kept.cloned().collect();
+    for bundle in going {
+        if noted.len() >= MAX_LET_GO {
+            break;
+        }
+        noted.insert(bundle.let_go());
+    }
+    noted.into_iter().collect()
+}
+
+/// Clusters that may hold objects of an application that is being deleted, and have no Bundle that says so; pure. Whoever may write
+/// a status does not name Bundles of other applications there.
+pub(super) fn owed(
+    app: &Stored,
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
+    fleet: &Fleet,
+) -> Vec<LetGo> {
+    let is_own = |bundle: &str| {
+        let mut parts = (1..=MAX_PARTS).map(|part| bundle_name(&app.namespace, &app.name, part));
+        let of_step = step_of_bundle(bundle);
+        parts.any(|part| part == bundle)
+            || of_step.is_some_and(|step| step_bundle_name(&app.namespace, &app.name, step) == bundle)
+    };
+    let is_there = |note: &LetGo| {
+        let of_cluster = observed.get(&note.cluster);
+        of_cluster.is_some_and(|all| all.iter().any(|bundle| bundle.name == note.bundle))
+    };
+    let can_be_told = |note: &&LetGo| {
+        fleet
+            .members
+            .get(&note.cluster)
+            .is_some_and(|member| !member.leaving)
+    };
+    let notes = app.status.let_go.iter();
+    notes
+        .filter(can_be_told)
+        .filter(|note| is_own(&note.bundle) && !is_there(note))
+        .cloned()
+        .collect()
+}
+
+/// Tells those clusters: a Bundle is made that has nothing but the evidence for removal. What was told is in the cache.
+pub(super) async fn tell_owed(writer: Writer<'_>, app: &Stored, owed: &[LetGo]) -> Written {
+    let application = ApplicationRef {
+        namespace: app.namespace.clone(),
+        name: app.name.clone(),
+        uid: app.uid.clone(),
+    };
+    let mut written = Written::default();
+    for note in owed {
+        let deletion = removal::evidence(revision_of(app), Deletion::APPLICATION_DELETED);
+        match writer.entomb(&application, deletion, note).await {
+            Ok(()) => written.count += 1,
+            Err(error) => written.fail(error),
+        }
+    }
+    written
+}
+
+fn revision_of(app: &Stored) -> &str {
+    let latest = app.status.latest_revision.as_ref();
+    latest.map_or("", |latest| latest.name.as_str())
+}
+
 /// Takes the deletion of an application one step further. Deleting it is the confirmation for all of its Bundles.
 pub(super) async fn delete(
     writer: Writer<'_>,
     app: &Stored,
     observed: &BTreeMap<String, Vec<Arc<Observed>>>,
 ) -> Written {
-    let revision = app
-        .status
-        .latest_revision
-        .as_ref()
-        .map_or("", |l| l.name.as_str());
+    let revision = revision_of(app);
     let due = observed.values().flatten().map(|bundle| {
         let evidence = || removal::evidence(revision, Deletion::APPLICATION_DELETED);
         let deletion = match &bundle.spec.deletion {
@@ -279,7 +374,7 @@ mod tests {
             cache.put_bundle(Observed::of(held).unwrap());
             let places = Semaphore::new(1);
             let writer = writer(&client, &cache, &key, &places);
-            let written = release(writer, &cache.all_bundles(&key), false, None).await;
+            let written = release(writer, &cache.all_bundles(&key), false, None, None).await;
             assert!(written.error.is_none(), "{:?}", written.error);
             assert_eq!(written.count, released, "{name}");
             let there = bundles.get_opt("default.web").await.unwrap().is_some();
@@ -302,7 +397,7 @@ mod tests {
                 targets: BTreeMap::from([(cluster, Target::Bundles(vec![wanted]))]),
                 surplus: Vec::new(),
             };
-            let written = writer.dispatch(&plan, &BTreeMap::new()).await;
+            let written = writer.dispatch(&plan, &BTreeMap::new(), &[]).await;
             let made = bundles.get_opt("default.next").await.unwrap().is_some();
             assert_eq!(
                 (written.count, made),

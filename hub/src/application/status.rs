@@ -522,7 +522,7 @@ pub(super) fn transition(stored: &ApplicationStatus, new: &ApplicationStatus) ->
                 workflow.restart_from,
             ),
             steps,
-            status.removals.clone(),
+            (status.removals.clone(), status.let_go.clone()),
             held(status),
         )
     };

@@ -1,7 +1,7 @@
 //! What one round of a pass looks at: decisions, shares, plan and evidence, from one state of the cache.
 
 use super::{
-    Key,
+    Key, bundles,
     cache::Cache,
     feedback,
     fleet::Fleet,
@@ -106,6 +106,15 @@ pub(super) struct View {
 }
 
 impl View {
+    /// Bundles that are wanted again while their removal is refused.
+    pub(super) fn recalled(&self) -> impl Iterator<Item = &Arc<Observed>> {
+        let objects = self.objects.plans.iter().filter_map(|(step, plan)| {
+            let observed = self.objects.observed.get(step)?;
+            Some(bundles::recalled(plan, observed))
+        });
+        bundles::recalled(&self.plan, &self.observed).chain(objects.flatten())
+    }
+
     /// Whether anything is to be written that follows from it.
     pub(super) fn writes(&self) -> bool {
         self.placed.iter().any(|placed| placed.write || placed.note)

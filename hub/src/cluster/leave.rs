@@ -172,34 +172,54 @@ impl Leaving<'_> {
     /// seen to leave.
     async fn bundles(&self, how: Leave, available: bool, since: &str) -> Result<Option<Left>, ClusterError> {
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), &self.name.namespace());
-        let page = ListParams::default().limit(PAGE);
-        let list = api
-            .list(&page)
-            .await
-            .map_err(self.failed("listing its bundles"))?;
-        if list.items.is_empty() {
-            // There may have been none then: only a list that is no older than the wish to leave says that none is left.
-            let version = list.metadata.resource_version.unwrap_or_default();
-            let message =
-                "the API server lists its bundles as they were before it was to leave; it is asked again";
-            return Ok(older(since, &version).then(|| Left::Waiting {
-                message: message.to_owned(),
-                again: SOON,
-            }));
-        }
-        let more = list.metadata.remaining_item_count.unwrap_or_default();
-        let left = list.items.len() as u64 + u64::try_from(more).unwrap_or_default();
-        let (mut moved, mut waiting) = (false, Vec::new());
-        for bundle in &list.items {
-            let due = due(bundle, how);
-            moved |= due != Due::Await;
-            if due == Due::Await {
-                waiting.push(bundle.name_any());
+        let (mut token, mut left): (Option<String>, Option<u64>) = (None, None);
+        let (mut moved, mut waiting, mut refused) = (false, None, None);
+        loop {
+            let page = ListParams::default().limit(PAGE);
+            let page = match &token {
+                Some(token) => page.continue_token(token),
+                None => page,
+            };
+            let list = api.list(&page).await;
+            let list = list.map_err(self.failed("listing its bundles"))?;
+            if left.is_none() && list.items.is_empty() {
+                // There may have been none then: only a list that is no older than the wish to leave says that none is left.
+                let version = list.metadata.resource_version.unwrap_or_default();
+                let message =
+                    "the API server lists its bundles as they were before it was to leave; it is asked again";
+                return Ok(older(since, &version).then(|| Left::Waiting {
+                    message: message.to_owned(),
+                    again: SOON,
+                }));
             }
-            self.take(&api, bundle, due).await?;
+            let more = list.metadata.remaining_item_count.unwrap_or_default();
+            left.get_or_insert(list.items.len() as u64 + u64::try_from(more).unwrap_or_default());
+            for bundle in &list.items {
+                let due = due(bundle, how);
+                if due == Due::Await {
+                    waiting.get_or_insert_with(|| bundle.name_any());
+                    continue;
+                }
+                // What is refused of one holds up no other.
+                match self.take(&api, bundle, due).await {
+                    Ok(()) => moved = true,
+                    Err(error) => drop(refused.get_or_insert((bundle.name_any(), error))),
+                }
+            }
+            token = list.metadata.continue_.filter(|token| !token.is_empty());
+            // Where nothing moves any more, what is behind it may.
+            if moved || token.is_none() {
+                break;
+            }
+        }
+        let left = left.unwrap_or_default();
+        let mut message = waits_for(self.name, (how, available), left, waiting.as_ref());
+        if let Some((bundle, error)) = refused {
+            tracing::warn!(cluster = self.name.as_str(), bundle, %error, "the bundle is not let go yet");
+            message.push_str(&format!("; bundle {bundle}: {error}"));
         }
         Ok(Some(Left::Waiting {
-            message: waits_for(self.name, (how, available), left, waiting.first()),
+            message,
             again: if moved { SOON } else { LATER },
         }))
     }

@@ -17,7 +17,7 @@ use std::{
 };
 
 /// At most this many parts: more cannot be what somebody wants to run as one application.
-const MAX_PARTS: usize = 64;
+pub(crate) const MAX_PARTS: usize = 64;
 
 /// What a revision delivers, before division.
 #[derive(Debug, Clone, PartialEq)]

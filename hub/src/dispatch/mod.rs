@@ -39,6 +39,7 @@ pub mod taking;
 mod tests;
 pub mod waves;
 
+pub(crate) use content::MAX_PARTS;
 pub use content::{Content, Divided, Part, Refusal};
 pub use evidence::cluster_evidence;
 pub use object::{ObjectRequest, object_plan};

@@ -3,6 +3,7 @@
 use crate::render;
 use kube::ResourceExt;
 use roundhouse_api::{
+    application::LetGo,
     bundle::{Bundle, BundleSpec, BundleStatus, Deletion, ManifestConfig, UpdateStrategyType},
     names::{cluster_of_namespace, label, step_of_bundle},
 };
@@ -41,6 +42,14 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// What is noted of it before it is let go while its cluster keeps the objects.
+    pub fn let_go(&self) -> LetGo {
+        LetGo {
+            cluster: self.cluster.clone(),
+            bundle: self.name.clone(),
+        }
+    }
+
     /// Takes a Bundle in and drops its manifests. `None` if it is in no cluster's namespace.
     pub fn of(mut bundle: Bundle) -> Option<Observed> {
         let manifests = std::mem::take(&mut bundle.spec.workload.manifests);

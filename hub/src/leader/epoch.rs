@@ -91,11 +91,17 @@ pub async fn stored_epoch(client: &Client) -> Result<i64, kube::Error> {
 
 /// The highest epoch that is stored, or that an agent says it obeys, as far as it can be believed; 0 if there is none. What an
 /// agent obeys may be of a hub that nothing is stored of: one that was restored earlier goes on above the seconds of its clock.
+/// `look` is shown each Bundle.
 ///
 /// # Errors
 /// A list fails.
-pub(crate) async fn obeyed_epoch(client: &Client, clock: i64) -> Result<i64, kube::Error> {
+pub(crate) async fn obeyed_epoch(
+    client: &Client,
+    clock: i64,
+    mut look: impl FnMut(&DynamicObject),
+) -> Result<i64, kube::Error> {
     let reports = |claims: &mut Claims, bundle: &DynamicObject| {
+        look(bundle);
         claims.hear(epoch_at(bundle, "/status/epoch"), || title::<Bundle>(bundle));
     };
     let mut claims = read(client, reports).await?;
@@ -116,7 +122,10 @@ pub(super) async fn stored(client: &Client) -> Result<Claims, kube::Error> {
 }
 
 /// The same, with what else each Bundle is to add.
-async fn read(client: &Client, more: impl Fn(&mut Claims, &DynamicObject)) -> Result<Claims, kube::Error> {
+async fn read(
+    client: &Client,
+    mut more: impl FnMut(&mut Claims, &DynamicObject),
+) -> Result<Claims, kube::Error> {
     let mut claims = Claims::default();
     each::<Bundle>(client, |bundle| {
         claims.trust(epoch_at(&bundle, "/spec/epoch"));
@@ -151,7 +160,12 @@ fn title<K: Resource<DynamicType = ()>>(object: &DynamicObject) -> String {
     )
 }
 
-async fn each<K: Resource<DynamicType = ()>>(
+/// Shows every object of a kind, page by page: all of them at once may be too much for an answer. A kind that the API server does
+/// not know has none.
+///
+/// # Errors
+/// A list fails.
+pub(crate) async fn each<K: Resource<DynamicType = ()>>(
     client: &Client,
     mut take: impl FnMut(DynamicObject),
 ) -> Result<(), kube::Error> {

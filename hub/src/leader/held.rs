@@ -89,7 +89,7 @@ impl<'a> Held<'a> {
                 biased;
                 () = stop.cancelled() => return Err(Ended::Stopped),
                 () = at(self.next) => self.write(stop, |_| {}).await?,
-                Some(lease) = next(&mut self.told) => self.lease = self.still_ours(lease)?,
+                Some(lease) = next(&mut self.told) => self.lease = self.still_ours(lease, &[&self.lease])?,
                 done = &mut work => return Ok(done),
             }
         }
@@ -159,7 +159,8 @@ impl<'a> Held<'a> {
                 Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {
                     match self.in_time(leases.get_opt(LEASE), stop).await? {
                         Ok(present) => {
-                            self.lease = self.still_ours(present)?;
+                            // An answer may have been lost: then it is as it was to be.
+                            self.lease = self.still_ours(present, &[&self.lease, &lease])?;
                             continue;
                         }
                         Err(error) => error,
@@ -174,7 +175,7 @@ impl<'a> Held<'a> {
     }
 
     /// Somebody wrote the Lease: it may be ours all the same, with another label.
-    fn still_ours(&self, present: Option<Lease>) -> Result<Lease, Ended> {
+    fn still_ours(&self, present: Option<Lease>, own: &[&Lease]) -> Result<Lease, Ended> {
         let observed = Observed::next(None, present.as_ref().map(Record::of), Instant::now());
         let me = Me {
             identity: &self.of.election.identity,
@@ -183,9 +184,12 @@ impl<'a> Held<'a> {
         };
         // One that is taken anew by another process of this identity is no longer ours.
         let taken = |record: &Record| (record.acquired, record.transitions, record.epoch);
-        let own = Record::of(&self.lease);
+        let is_own = |present: &Lease| {
+            let present = taken(&Record::of(present));
+            own.iter().any(|own| taken(&Record::of(own)) == present)
+        };
         match (decide(&observed, me, observed.since), present) {
-            (Decision::Renew, Some(present)) if taken(&Record::of(&present)) == taken(&own) => Ok(present),
+            (Decision::Renew, Some(present)) if is_own(&present) => Ok(present),
             (_, present) => {
                 let holder = present.map(|lease| Record::of(&lease).holder).unwrap_or_default();
                 tracing::warn!(
@@ -227,7 +231,7 @@ impl<'a> Held<'a> {
             };
             // A renewal of ours may have gone through unheard.
             match leases.get_opt(LEASE).await? {
-                Some(present) if status.code == 409 => match self.still_ours(Some(present)) {
+                Some(present) if status.code == 409 => match self.still_ours(Some(present), &[&self.lease]) {
                     Ok(mut lease) => {
                         lease::release(&mut lease, self.of.clock.now());
                         leases.replace(LEASE, &writes::post(), &lease).await.map(drop)

@@ -28,7 +28,7 @@ mod lease;
 mod timing;
 
 pub(crate) use candidate::Candidate;
-pub(crate) use epoch::{Claims, is_newer, obeyed_epoch};
+pub(crate) use epoch::{Claims, each, is_newer, obeyed_epoch};
 pub use epoch::{LEAP, MAX_EPOCH, stored_epoch};
 pub(crate) use gate::Guarded;
 pub use gate::{Gate, NotLeading};

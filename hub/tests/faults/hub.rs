@@ -3,7 +3,8 @@
 use crate::{
     flood::{Codes, FLOOD, creates, flood},
     looks::{all_available, because, generations, images, leads, one_epoch, transitions},
-    runs::{SECOND, after, good, is_one, struck},
+    runs::{SECOND, after, good, is_one, seeds, struck},
+    watches::warnings,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
@@ -366,6 +367,33 @@ fn f08_the_same_with_an_api_server_that_takes_what_both_write_ends_well() {
         script.finally.push(agreement(Vec::new(), Vec::new()));
         script
     });
+}
+
+/// A hub that is alone and does not hear the answers to what it writes into its Lease knows it for its own.
+#[test]
+fn f08_a_hub_that_is_alone_takes_its_own_term_for_nobody_elses() {
+    let run_one = |seed: u64| {
+        let mut dice = Dice::new(seed, "f08");
+        let lease = On::all_of(Parties::these([HUB])).to(Side::Hub).that(Asks::Write);
+        let lease = lease.at("/namespaces/roundhouse-system/leases");
+        let unheard = Rule::sometimes(lease, Effect::ResetAnswer, 600);
+        let at = after(&mut dice, 15_000, 25_000);
+        let script = fleet()
+            .at(at, Act::for_a_while(Fault::Stopped(HUB.to_owned()), SECOND * 3))
+            .at(
+                at + SECOND,
+                Act::for_a_while(Fault::Network(unheard), SECOND * 30),
+            )
+            .at(at + SECOND * 2, Act::Apply(with_image(&web(), "web:2")));
+        let names = script.names();
+        let script = script.finally("the newest runs everywhere", images("web", "web:2", names));
+        let (outcome, said) = warnings(|| run(&script, seed));
+        assert!(outcome.is_good(), "{outcome}");
+        assert!(!said.contains("is another's"), "{said}");
+        outcome
+    };
+    let outcomes: Vec<Outcome> = seeds().into_iter().map(run_one).collect();
+    struck(&outcomes, &[Kind::HubStopped, Kind::Reset]);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What people and agents put in: F19 to F21, F27.
 
 use crate::{
-    applications::{application as status_of, bundles, confirm, deletes_are_held, runs, step_is},
+    applications::{application as status_of, bundles, confirm, deletes_are_held, gone, runs, step_is},
     looks::{because, deployment, images},
-    runs::{SECOND, after, delivered_within, good, of_region, one},
+    runs::{SECOND, after, delivered_within, good, of_region, one, struck},
 };
 use kube::{Api, ResourceExt};
 use roundhouse_api::{
@@ -14,8 +14,8 @@ use roundhouse_api::{
 };
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
-    fault::{Asks, Dice, Effect, Ending, On, Parties, Rule, Side},
-    run::{Act, Fault, Look, Script, Until, agreement, application, in_turns, with_image},
+    fault::{Asks, Dice, Effect, Ending, Kind, On, Parties, Rule, Side},
+    run::{Act, Fault, Look, Script, Target, Until, agreement, application, in_turns, once, with_image},
     trace::Object,
 };
 use serde_json::{Value, json};
@@ -298,4 +298,43 @@ fn f27_an_application_with_an_expression_that_never_ends_or_a_template_that_is_n
             ))
             .until(Until::Time(SECOND * 60))
     });
+}
+
+/// Clusters that lose a label keep what apply-once keeps. They get the label back, and before their Bundles are made again, which the
+/// hub's requests do not come through for, the application is deleted: its objects go there, too.
+#[test]
+fn f20_an_application_that_is_deleted_while_its_clusters_are_given_their_bundles_again_leaves_nothing_behind()
+{
+    let outcomes = good(|seed| {
+        let mut dice = Dice::new(seed, "f20");
+        let script = Script::of_regions(5, &["east", "west"]).with(once(&web()));
+        let lose = one(&mut dice, &of_region(&script, "east"));
+        let label = |cluster: &String, value: Option<&str>| Act::Label {
+            cluster: cluster.clone(),
+            key: "region".to_owned(),
+            value: value.map(str::to_owned),
+        };
+        let made = On::all_of(Parties::these([HUB])).to(Side::Hub).that(Asks::Create);
+        let refuse = Effect::Answer {
+            code: 500,
+            retry_after: None,
+        };
+        let refused = Rule::always(made.at("/bundles"), refuse);
+        let back = SECOND * 40;
+        let mut script = script
+            .at(SECOND * 20, label(&lose, None))
+            .at(back + after(&mut dice, 0, 3_000), label(&lose, Some("east")))
+            .at(
+                back - SECOND,
+                Act::for_a_while(Fault::Network(refused), SECOND * 20),
+            )
+            .at(
+                back + after(&mut dice, 5_000, 15_000),
+                Act::Delete(Target::application("web")),
+            )
+            .at(SECOND * 800, Act::check("it is gone", gone("web")));
+        script.finally.push(agreement(Vec::new(), Vec::new()));
+        script
+    });
+    struck(&outcomes, &[Kind::Refused]);
 }

@@ -12,7 +12,7 @@ use roundhouse_hub::{
         HUB,
         fault::{Asks, Dice, Effect, Ending, Kind, On, Parties, Rule, Side},
         monitor::Promise,
-        run::{Act, Fault, Look, Outcome, Script, application, run, with_image},
+        run::{Act, Fault, Look, Outcome, Script, Target, agreement, application, run, with_image},
     },
 };
 use std::{
@@ -80,7 +80,7 @@ fn warned(words: &str, script: impl Fn(u64) -> Script) -> Vec<Outcome> {
 }
 
 /// What is logged as a warning meanwhile.
-fn warnings<T>(of: impl FnOnce() -> T) -> (T, String) {
+pub(crate) fn warnings<T>(of: impl FnOnce() -> T) -> (T, String) {
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
     impl Write for Lines {
@@ -181,4 +181,32 @@ fn f18_reports_about_an_earlier_revision_that_come_late_let_no_step_pass() {
     for outcome in outcomes {
         assert!(outcome.judged.contains(&Promise::P7), "{outcome}");
     }
+}
+
+/// The hub does not hear that the application is deleted, and hears that one of its Bundles is: it looks before it lets go of it.
+#[test]
+fn f17_a_bundle_that_goes_with_an_application_of_which_nothing_is_heard_leaves_nothing_behind() {
+    let outcomes = good(|seed| {
+        let (script, who, at) = drawn(seed);
+        let applications = On::all_of(Parties::these([HUB]))
+            .to(Side::Hub)
+            .at("/applications");
+        let bundle = Target {
+            member: None,
+            api_version: "roundhouse.dev/v1alpha1".to_owned(),
+            kind: "Bundle".to_owned(),
+            namespace: format!("cluster-{who}"),
+            name: "default.web".to_owned(),
+        };
+        let mut script = script
+            .at(at, Act::EndWatches(applications, Ending::Silent))
+            // Whose report would be another reason to look.
+            .then(Act::for_a_while(Fault::Partition(vec![who]), SECOND * 30))
+            .then(Act::Delete(Target::application("web")))
+            .then(Act::Delete(bundle))
+            .until(delivered_within(HUB_HEALS));
+        script.finally.push(agreement(Vec::new(), Vec::new()));
+        script
+    });
+    struck(&outcomes, &[Kind::WatchSilenced]);
 }

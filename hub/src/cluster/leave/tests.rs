@@ -343,3 +343,85 @@ async fn a_namespace_that_is_not_ours_is_not_emptied() {
     hub.until_left("c1").await;
     assert!(hub.bundles("c1").get_opt("theirs").await.unwrap().is_some());
 }
+
+/// A client whose writes of Bundles of these names are refused for good.
+fn refusing(inner: &Client, names: fn(&str) -> bool) -> Client {
+    let inner = inner.clone();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let inner = inner.clone();
+        async move {
+            let name = request
+                .uri()
+                .path()
+                .split_once("/bundles/")
+                .map(|(_, name)| name.to_owned());
+            let refused = request.method() != http::Method::GET && name.is_some_and(|name| names(&name));
+            match refused {
+                true => {
+                    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+                        "reason": "Forbidden", "message": "a policy says no"});
+                    let answer = http::Response::builder().status(403);
+                    Ok::<_, kube::Error>(
+                        answer
+                            .body(kube::client::Body::from(status.to_string().into_bytes()))
+                            .unwrap(),
+                    )
+                }
+                false => inner.send(request).await,
+            }
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_may_not_be_written_is_named_and_holds_up_no_other() {
+    let hub = Hub::start().await;
+    hub.cluster("c1").await;
+    let mut cluster = hub.clusters().get("c1").await.unwrap();
+    cluster.spec.leave = Some(Leave::Orphan);
+    let client = refusing(&hub.client, |name| name == "by-hand");
+    for _ in 0..2 {
+        let left = step(&client, &cluster, true).await.unwrap();
+        let Left::Waiting { message, .. } = left else {
+            panic!()
+        };
+        assert!(message.contains("; bundle by-hand: "), "{message}");
+        assert!(message.contains("a policy says no"), "{message}");
+    }
+    let other = hub.bundles("c1").get("default.web").await.unwrap();
+    assert!(other.spec.deletion.is_some() && other.metadata.deletion_timestamp.is_some());
+    assert_eq!(
+        hub.bundles("c1").get("by-hand").await.unwrap().spec.deletion,
+        None
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_page_of_bundles_that_wait_others_are_told() {
+    let hub = Hub::start().await;
+    hub.cluster("c1").await;
+    let mut cluster = hub.clusters().get("c1").await.unwrap();
+    cluster.spec.leave = Some(Leave::Orphan);
+    for n in 0..PAGE {
+        let body = json!({"metadata": {"name": format!("a-{n:03}"), "finalizers": [BUNDLE_FINALIZER]},
+            "spec": {"workload": {"manifests": []}, "deletion": {"revision": "r", "confirmedBy": "cluster-left"},
+                "deleteOption": {"propagationPolicy": "Orphan"}}});
+        let body: Bundle = serde_json::from_value(body).unwrap();
+        let api = hub.bundles("c1");
+        let made = api.create(&PostParams::default(), &body).await.unwrap();
+        api.delete(&made.name_any(), &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+    let left = step(&hub.client, &cluster, true).await.unwrap();
+    let Left::Waiting { message, .. } = left else {
+        panic!()
+    };
+    let expected = format!("the agent is to let go of {} bundles, a-000 among them", PAGE + 2);
+    assert_eq!(message, expected);
+    for name in ["by-hand", "default.web"] {
+        let bundle = hub.bundles("c1").get(name).await.unwrap();
+        assert!(bundle.spec.deletion.is_some(), "{name}");
+    }
+}

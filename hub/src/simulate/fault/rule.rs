@@ -73,6 +73,8 @@ pub enum Asks {
     Watch,
     /// To change something.
     Write,
+    /// To make something.
+    Create,
 }
 
 /// Which requests a rule is about.
@@ -136,6 +138,7 @@ impl On {
             Asks::Read => !writes(request),
             Asks::Watch => watches(request),
             Asks::Write => writes(request),
+            Asks::Create => *request.method() == Method::POST,
         };
         let path = request.uri().path();
         asks && self.has_ends(ends) && self.path.as_ref().is_none_or(|part| path.contains(part))
@@ -252,6 +255,7 @@ impl fmt::Display for Rule {
             Asks::Read => "reads",
             Asks::Watch => "watches",
             Asks::Write => "writes",
+            Asks::Create => "creations",
         };
         let to = match self.on.side {
             Side::Hub => " to the hub",

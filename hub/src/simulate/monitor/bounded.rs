@@ -10,7 +10,7 @@ use crate::{
     simulate::{HUB, trace::Object},
 };
 use roundhouse_api::{
-    application::{MAX_NOT_READY, MAX_OBJECTS, MAX_REGIONS, MAX_REMOVALS},
+    application::{MAX_LET_GO, MAX_NOT_READY, MAX_OBJECTS, MAX_REGIONS, MAX_REMOVALS},
     bundle::{MAX_FAILURES, MAX_WORKLOADS},
 };
 use serde_json::Value;
@@ -19,13 +19,14 @@ use serde_json::Value;
 const MAX_OBJECT: usize = 3 << 19;
 
 /// Lists in objects of the hub that are cut: table, path, most.
-const LISTS: [(&str, &str, usize); 7] = [
+const LISTS: [(&str, &str, usize); 8] = [
     (BUNDLES, "/status/workloads", MAX_WORKLOADS),
     (BUNDLES, "/status/resourceStatus/manifests", MAX_FAILURES),
     (APPLICATIONS, "/status/delivery/notReady", MAX_NOT_READY),
     (APPLICATIONS, "/status/delivery/regions", MAX_REGIONS + 1),
     (APPLICATIONS, "/status/delivery/objects", MAX_OBJECTS),
     (APPLICATIONS, "/status/removals/moments", MAX_REMOVALS),
+    (APPLICATIONS, "/status/letGo", MAX_LET_GO),
     (APPLICATIONS, "/status/heldDeletes/clusters", MAX_NOT_READY),
 ];
 

@@ -1,0 +1,106 @@
+//! Writes of single objects that are repeated until they go through, each with a pause of its own: what is refused for good holds up
+//! nothing else, and a wake-up for something else tries nothing sooner.
+
+use super::Key;
+use std::{collections::BTreeMap, time::Duration};
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// Writes at once.
+pub(super) const AT_ONCE: usize = 16;
+/// A write that is not answered so soon has failed.
+const TIMES_OUT: Duration = Duration::from_secs(30);
+/// Pause after a write of an object that failed, doubled each time it fails again, up to the second one.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
+
+/// What became of the tries.
+#[derive(Debug, Default)]
+pub(super) struct Tries {
+    /// What went through, by the version that was written over: until the event of it arrives the cache still has it.
+    done: BTreeMap<Key, String>,
+    /// What failed: how often, and when it is tried again.
+    failed: BTreeMap<Key, (u32, Instant)>,
+}
+
+impl Tries {
+    /// Forgets of what is not there any more.
+    pub(super) fn retain(&mut self, is_there: impl Fn(&Key) -> bool) {
+        self.done.retain(|key, _| is_there(key));
+        self.failed.retain(|key, _| is_there(key));
+    }
+
+    /// Whether an object at this version is to be written now.
+    pub(super) fn is_due(&self, key: &Key, version: &str) -> bool {
+        let failed = self.failed.get(key);
+        self.done.get(key).is_none_or(|done| done != version)
+            && failed.is_none_or(|(_, due)| *due <= Instant::now())
+    }
+
+    /// It went through.
+    pub(super) fn done(&mut self, key: Key, version: String) {
+        self.failed.remove(&key);
+        self.done.insert(key, version);
+    }
+
+    /// It failed: how long until it is tried again.
+    pub(super) fn failed(&mut self, key: Key) -> Duration {
+        let now = Instant::now();
+        let (times, due) = self.failed.entry(key).or_insert((0, now));
+        let pause = PAUSES.0.saturating_mul(1 << (*times).min(16)).min(PAUSES.1);
+        (*times, *due) = (times.saturating_add(1), now + pause);
+        pause
+    }
+
+    /// Until the next try of what failed; for ever if nothing has.
+    pub(super) async fn next(&self) {
+        match self.failed.values().map(|(_, due)| *due).min() {
+            Some(due) => sleep_until(due).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Gives a write up that is not answered in time.
+///
+/// # Errors
+/// Its own, or that it was not answered.
+pub(super) async fn in_time<T>(
+    write: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, kube::Error> {
+    match timeout(TIMES_OUT, write).await {
+        Ok(answer) => answer,
+        Err(elapsed) => Err(kube::Error::Service(Box::new(elapsed))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        ("default".to_owned(), name.to_owned())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_is_tried_again_later_and_later_and_holds_up_nothing_else() {
+        let mut tries = Tries::default();
+        let pauses: Vec<u64> = (0..8).map(|_| tries.failed(key("a")).as_secs()).collect();
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
+        assert!(!tries.is_due(&key("a"), "1"));
+        assert!(tries.is_due(&key("b"), "1"));
+        let began = Instant::now();
+        tries.next().await;
+        assert_eq!(began.elapsed().as_secs(), 300);
+        assert!(tries.is_due(&key("a"), "1"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_went_through_is_not_written_again_until_it_is_another() {
+        let mut tries = Tries::default();
+        tries.failed(key("a"));
+        tries.done(key("a"), "1".to_owned());
+        assert!(!tries.is_due(&key("a"), "1"));
+        assert!(tries.is_due(&key("a"), "2"));
+        tries.retain(|_| false);
+        assert!(tries.is_due(&key("a"), "1"), "one of that name that is made anew");
+    }
+}
