@@ -1,6 +1,6 @@
 //! A hub that was away is not asked again for what the agent has.
 
-use crate::world::{Agent, Side, World, bundle, config_map, eventually, pass_time, spec};
+use crate::world::{Agent, Side, World, config_map, eventually, pass_time, spec};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::stream::pending;
@@ -11,7 +11,10 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use roundhouse_api::bundle::BundlePhase::Ready;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 /// What becomes of what an agent asks about its Bundles.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -33,8 +36,8 @@ enum Mode {
 struct Line {
     mode: Arc<Mutex<Mode>>,
     asked: Arc<Mutex<Vec<String>>>,
-    /// A Bundle that somebody deletes when it is read.
-    goes: Arc<Mutex<Option<Value>>>,
+    /// Whether somebody deletes the next Bundle that is read.
+    goes: Arc<AtomicBool>,
 }
 
 impl Line {
@@ -83,11 +86,9 @@ impl Line {
         }
         if !is_list {
             self.asked.lock().push(format!("get{name}"));
-            let goes = self.goes.lock().take();
-            if let Some(goes) = goes {
-                let path = format!("{path}?propagationPolicy=Background");
+            if self.goes.swap(false, Ordering::AcqRel) {
                 let delete = http::Request::delete(path).body(Body::empty()).unwrap();
-                assert!(inner.send(delete).await?.status().is_success(), "{goes}");
+                assert!(inner.send(delete).await?.status().is_success());
                 // The watch that follows goes through.
                 self.set(Mode::Up);
             }
@@ -197,12 +198,12 @@ async fn where_the_watch_cannot_go_on_only_bundles_that_changed_are_read() {
 async fn a_bundle_that_is_deleted_while_the_bundles_are_looked_over_is_seen_to_go() {
     let (world, line, agent) = two_bundles().await;
     outage(&world, &line, Mode::Refused(410)).await;
-    *line.goes.lock() = Some(bundle("b"));
+    line.goes.store(true, Ordering::Release);
     eventually("its object goes", || async {
         world.live(Side::Member, &config_map("b", "1")).await.is_none()
     })
     .await;
-    assert!(line.goes.lock().is_none(), "it was read");
+    assert!(!line.goes.load(Ordering::Acquire), "it was read");
     assert!(world.ledger("b").await.is_none());
     agent.stop().await;
 }

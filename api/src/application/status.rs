@@ -34,12 +34,12 @@ pub const WAITS_FOR_CLUSTERS: &str = "WaitsForClusters";
 pub const MAX_REGIONS: usize = 50;
 /// At most this many steps with an object in clusters are listed …
 pub const MAX_OBJECTS: usize = 20;
-/// Bundles at most that are let go at a time while their clusters keep the objects.
-pub const MAX_LET_GO: usize = 100;
 /// … each with at most this many regions …
 pub const MAX_OBJECT_REGIONS: usize = 20;
 /// … and with at most this many clusters that are not ready.
 pub const MAX_OBJECT_CLUSTERS: usize = 10;
+/// Bundles at most that are let go at a time while their clusters keep the objects.
+pub const MAX_LET_GO: usize = 100;
 /// The name under which further regions are summed up; no label has such a value.
 pub const OTHER_REGIONS: &str = "(other regions)";
 

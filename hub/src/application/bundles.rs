@@ -194,15 +194,13 @@ impl Writer<'_> {
         written
     }
 
-    /// Makes a Bundle that has nothing but the evidence for removal: its cluster may hold objects of one that was let go. Whether
-    /// there is one now, of this application.
+    /// Makes a Bundle that has nothing but the evidence for removal: its cluster may hold objects of one that was let go.
     pub(super) async fn entomb(
         self,
         application: &ApplicationRef,
         deletion: Deletion,
         of: &LetGo,
-    ) -> Result<(), PassError> {
-        let namespace = cluster_namespace(&of.cluster);
+    ) -> Result<bool, PassError> {
         let spec = BundleSpec {
             application_ref: Some(application.clone()),
             revision: Some(deletion.revision.clone()),
@@ -211,7 +209,7 @@ impl Writer<'_> {
             ..BundleSpec::default()
         };
         let wanted = Wanted {
-            namespace: namespace.clone(),
+            namespace: cluster_namespace(&of.cluster),
             name: of.bundle.clone(),
             step: String::new(),
             part: 0,
@@ -219,26 +217,7 @@ impl Writer<'_> {
             spec,
             todo: Todo::Create,
         };
-        let api: Api<Bundle> = Api::namespaced(self.client.clone(), &namespace);
-        let (post, made) = (writes::post(), wanted.bundle(None));
-        let unanswered = self.cache.unanswered();
-        let call = api.create(&post, &made);
-        let answer = unanswered
-            .watch_new(self.key, (&namespace, &of.bundle), call)
-            .await;
-        let bundle = match answer {
-            Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                let found = api.get_opt(&of.bundle).await;
-                found.map_err(|error| self.failed(error, "reading", &namespace, &of.bundle))?
-            }
-            // The namespace of a cluster that has left: what it keeps is its own.
-            Err(kube::Error::Api(status)) if status.code == 404 => None,
-            answer => Some(answer.map_err(|error| self.failed(error, "making", &namespace, &of.bundle))?),
-        };
-        if let Some(observed) = bundle.and_then(Observed::of) {
-            self.cache.put_bundle(observed);
-        }
-        Ok(())
+        self.write(wanted, None).await
     }
 
     /// Writes the parts of one cluster, the last one first, and stops at the first that fails. An object that moves to

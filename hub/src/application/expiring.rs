@@ -4,21 +4,16 @@
 use super::{
     Key,
     cache::Cache,
-    tries::{AT_ONCE, Tries, in_time},
+    tries::{Tried, Tries},
 };
 use crate::{
     dispatch::{Observed, expiry},
     writes,
 };
-use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::{Api, Client};
 use roundhouse_api::{bundle::Bundle, clock::SharedClock};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The longest sleep: the clock may be set meanwhile.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -32,8 +27,7 @@ pub(super) async fn expire(client: Client, cache: &Cache, clock: SharedClock) {
     let mut tries = Tries::default();
     loop {
         let bundles = cache.expiring();
-        let keys: BTreeSet<Key> = bundles.iter().map(|bundle| bundle.key()).collect();
-        tries.retain(|key| keys.contains(key));
+        tries.retain(&bundles);
         let now = clock.now();
         let mut pause = LONGEST;
         let mut over = Vec::new();
@@ -41,33 +35,26 @@ pub(super) async fn expire(client: Client, cache: &Cache, clock: SharedClock) {
             if when > now {
                 let left = Duration::try_from(when.duration_since(now)).unwrap_or(LONGEST);
                 pause = pause.min(left);
-            } else if tries.is_due(&bundle.key(), &bundle.resource_version) {
+            } else if tries.is_due(bundle) {
                 over.push(bundle.clone());
             }
         }
-        let mut deletions = stream::iter(over)
-            .map(|bundle| async {
-                let done = in_time(delete(&client, &bundle)).await;
-                (bundle, done)
-            })
-            .buffer_unordered(AT_ONCE);
-        while let Some((bundle, done)) = deletions.next().await {
-            let (key, namespace, name) = (bundle.key(), &bundle.namespace, &bundle.name);
+        let told = |bundle: &Observed, done: Tried<()>| {
+            let (namespace, bundle) = (&bundle.namespace, &bundle.name);
             match done {
-                Ok(()) => {
-                    tracing::info!(
-                        namespace,
-                        bundle = name,
-                        "deleted: it is complete, and its ttlSecondsAfterFinished is over"
-                    );
-                    tries.done(key, bundle.resource_version.clone());
-                }
-                Err(error) => {
-                    let again = tries.failed(key);
-                    tracing::warn!(namespace, bundle = name, %error, ?again, "not deleted yet");
+                Ok(()) => tracing::info!(
+                    namespace,
+                    bundle,
+                    "deleted: it is complete, and its ttlSecondsAfterFinished is over"
+                ),
+                Err((error, again)) => {
+                    tracing::warn!(namespace, bundle, %error, ?again, "not deleted yet");
                 }
             }
-        }
+        };
+        tries
+            .write(over, |bundle| delete(client.clone(), bundle), told)
+            .await;
         tokio::select! {
             biased;
             () = cache.expiring_changed() => {}
@@ -103,8 +90,8 @@ fn due<'a>(
 }
 
 /// Only this very Bundle, as it was judged: one that changed meanwhile is judged again.
-async fn delete(client: &Client, bundle: &Observed) -> Result<(), kube::Error> {
-    let api: Api<Bundle> = Api::namespaced(client.clone(), &bundle.namespace);
+async fn delete(client: Client, bundle: Arc<Observed>) -> Result<(), kube::Error> {
+    let api: Api<Bundle> = Api::namespaced(client, &bundle.namespace);
     let params = writes::delete_version(Some(bundle.uid.clone()), Some(bundle.resource_version.clone()));
     match api.delete(&bundle.name, &params).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),

@@ -3,16 +3,14 @@
 //! whatever else is decided about it. Its agent obeys it then.
 
 use super::{
-    Key,
     cache::Cache,
-    tries::{AT_ONCE, Tries, in_time},
+    tries::{Tried, Tries},
 };
 use crate::{dispatch::Observed, leader::Term, writes};
-use futures::{StreamExt, stream};
 use kube::{Api, Client, api::Patch};
 use roundhouse_api::bundle::Bundle;
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Runs for ever; wakes when the cache says that such a Bundle changed. Without a confirmation nothing is written.
 pub(super) async fn go_back(client: Client, cache: &Cache, term: Term) {
@@ -22,38 +20,29 @@ pub(super) async fn go_back(client: Client, cache: &Cache, term: Term) {
     let mut tries = Tries::default();
     loop {
         let ignored = cache.ignored();
-        let keys: BTreeSet<Key> = ignored.iter().map(|bundle| bundle.key()).collect();
-        tries.retain(|key| keys.contains(key));
+        tries.retain(&ignored);
         let due = ignored
             .iter()
-            .filter(|bundle| is_due(bundle, term) && tries.is_due(&bundle.key(), &bundle.resource_version));
+            .filter(|bundle| is_due(bundle, term) && tries.is_due(bundle));
         let due: Vec<_> = due.cloned().collect();
-        let mut writes = stream::iter(due)
-            .map(|bundle| async {
-                let done = in_time(raise(&client, &bundle, term)).await;
-                (bundle, done)
-            })
-            .buffer_unordered(AT_ONCE);
-        while let Some((bundle, done)) = writes.next().await {
-            let (key, namespace, name) = (bundle.key(), &bundle.namespace, &bundle.name);
+        let told = |bundle: &Observed, done: Tried<bool>| {
+            let (namespace, name) = (&bundle.namespace, &bundle.name);
             match done {
-                Ok(is_raised) => {
-                    if is_raised {
-                        tracing::info!(
-                            namespace,
-                            name,
-                            epoch = term.epoch,
-                            "its agent goes back to this bundle"
-                        );
-                    }
-                    tries.done(key, bundle.resource_version.clone());
-                }
-                Err(error) => {
-                    let again = tries.failed(key);
+                Ok(true) => tracing::info!(
+                    namespace,
+                    name,
+                    epoch = term.epoch,
+                    "its agent goes back to this bundle"
+                ),
+                Ok(false) => {}
+                Err((error, again)) => {
                     tracing::warn!(namespace, name, %error, ?again, "its agent does not go back yet");
                 }
             }
-        }
+        };
+        tries
+            .write(due, |bundle| raise(client.clone(), bundle, term), told)
+            .await;
         tokio::select! {
             biased;
             () = cache.ignored_changed() => {}
@@ -71,8 +60,8 @@ fn is_due(bundle: &Observed, term: Term) -> bool {
 
 /// Only this very Bundle, as it was seen: of one that changed meanwhile the word is on its way, and it is looked at again. Whether it
 /// was written.
-async fn raise(client: &Client, bundle: &Observed, term: Term) -> Result<bool, kube::Error> {
-    let api: Api<Bundle> = Api::namespaced(client.clone(), &bundle.namespace);
+async fn raise(client: Client, bundle: Arc<Observed>, term: Term) -> Result<bool, kube::Error> {
+    let api: Api<Bundle> = Api::namespaced(client, &bundle.namespace);
     let patch =
         json!({"metadata": {"resourceVersion": bundle.resource_version}, "spec": {"epoch": term.epoch}});
     let (params, patch) = (writes::patch(), Patch::Merge(patch));

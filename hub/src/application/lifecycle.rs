@@ -30,7 +30,7 @@ impl Hub {
             return Ok(outcome);
         }
         let owed = removing::owed(&app, &self.cache.all_bundles(key), &self.cache.fleet());
-        let mut written = removing::tell_owed(self.writer(key), &app, &owed).await;
+        let (mut written, owed) = removing::tell_owed(self.writer(key), &app, owed).await;
         // Confirm, delete, and release what needs no agent: at most three writes for a Bundle.
         for _ in 0..3 {
             let done = removing::delete(self.writer(key), &app, &self.cache.all_bundles(key)).await;
@@ -49,8 +49,8 @@ impl Hub {
             message.push_str(SENT);
         }
         status::deleting(&mut status, message, app.generation, now);
-        // Of whom a Bundle is there again that one tells.
-        status.let_go = removing::owed(&app, &observed, &self.cache.fleet());
+        // Who has a Bundle again is told by that.
+        status.let_go = owed;
         let told = status.let_go != app.status.let_go;
         let app = self.store(&app, status, told, &mut outcome).await?;
         outcome.wake_after(&written);

@@ -144,9 +144,8 @@ impl Hub {
                 return Ok(outcome);
             }
         }
-        let noted = stored.as_ref().map(|app| app.status.let_go.clone());
-        let released =
-            removing::release(self.writer(key), &bundles, deleting, noted.as_deref(), awaited).await;
+        let noted = stored.as_ref().map(|app| &app.status.let_go[..]);
+        let released = removing::release(self.writer(key), &bundles, deleting, noted, awaited).await;
         let Some(app) = stored else {
             // Absence is no evidence: Bundles of an application that vanished are held.
             self.written.lock().remove(key);
@@ -443,8 +442,10 @@ impl Hub {
                 None => status::unjudged(&mut status, app.generation, now),
             }
             let judged = judged.filter(|_| view.settled);
-            let all = self.cache.all_bundles(delivery.key);
-            status.let_go = removing::let_go(&app.status.let_go, view.recalled(), &all, &view.fleet);
+            if view.recalled().next().is_some() || !app.status.let_go.is_empty() {
+                let (before, all) = (&app.status.let_go, self.cache.all_bundles(delivery.key));
+                status.let_go = removing::let_go(before, view.recalled(), &all, &view.fleet);
+            }
             let moved = status::transition(&app.status, &status);
             if moved {
                 // Stored before it is carried out: a command or a spec that came in between wins.

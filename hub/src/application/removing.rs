@@ -174,8 +174,8 @@ fn goes<'a>(
     observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
 ) -> impl Iterator<Item = &'a Arc<Observed>> {
     let all = observed.values().flatten();
-    let all = all.filter(move |bundle| !writer.cache.is_leaving(&bundle.cluster));
-    all.filter(|bundle| removal::next_of_wanted(bundle) == Some(removal::Removal::Release))
+    let due = all.filter(|bundle| removal::next_of_wanted(bundle) == Some(removal::Removal::Release));
+    due.filter(move |bundle| !writer.cache.is_leaving(&bundle.cluster))
 }
 
 /// Bundles that are to be let go without the evidence for removal: somebody deleted them, and their agents leave the objects alone.
@@ -186,6 +186,12 @@ pub(super) fn without_evidence<'a>(
     goes(writer, observed).filter(|bundle| bundle.spec.deletion.is_none())
 }
 
+/// The Bundle that a note is about, if there is one again, or still.
+fn there<'a>(note: &LetGo, observed: &'a BTreeMap<String, Vec<Arc<Observed>>>) -> Option<&'a Arc<Observed>> {
+    let mut of_cluster = observed.get(&note.cluster)?.iter();
+    of_cluster.find(|bundle| bundle.name == note.bundle)
+}
+
 /// The note of what was let go, with what is about to be; pure. What is there again needs none, and neither does a cluster that has
 /// left. At most [`MAX_LET_GO`] are noted, and let go, at a time.
 pub(super) fn let_go<'a>(
@@ -194,12 +200,7 @@ pub(super) fn let_go<'a>(
     observed: &BTreeMap<String, Vec<Arc<Observed>>>,
     fleet: &Fleet,
 ) -> Vec<LetGo> {
-    let is_back = |note: &LetGo| {
-        let of_cluster = observed.get(&note.cluster).into_iter().flatten();
-        of_cluster
-            .into_iter()
-            .any(|bundle| bundle.name == note.bundle && !bundle.deleting)
-    };
+    let is_back = |note: &LetGo| there(note, observed).is_some_and(|bundle| !bundle.deleting);
     let kept = before
         .iter()
         .filter(|note| !is_back(note) && fleet.members.contains_key(&note.cluster));
@@ -226,10 +227,6 @@ pub(super) fn owed(
         parts.any(|part| part == bundle)
             || of_step.is_some_and(|step| step_bundle_name(&app.namespace, &app.name, step) == bundle)
     };
-    let is_there = |note: &LetGo| {
-        let of_cluster = observed.get(&note.cluster);
-        of_cluster.is_some_and(|all| all.iter().any(|bundle| bundle.name == note.bundle))
-    };
     let can_be_told = |note: &&LetGo| {
         fleet
             .members
@@ -239,27 +236,34 @@ pub(super) fn owed(
     let notes = app.status.let_go.iter();
     notes
         .filter(can_be_told)
-        .filter(|note| is_own(&note.bundle) && !is_there(note))
+        .filter(|note| is_own(&note.bundle) && there(note, observed).is_none())
         .cloned()
         .collect()
 }
 
-/// Tells those clusters: a Bundle is made that has nothing but the evidence for removal. What was told is in the cache.
-pub(super) async fn tell_owed(writer: Writer<'_>, app: &Stored, owed: &[LetGo]) -> Written {
+/// Tells those clusters: a Bundle is made that has nothing but the evidence for removal. Whom it did not get to is still owed it; whose
+/// Bundle of that name is somebody else's, or who has no namespace any more, cannot be told.
+pub(super) async fn tell_owed(writer: Writer<'_>, app: &Stored, owed: Vec<LetGo>) -> (Written, Vec<LetGo>) {
     let application = ApplicationRef {
         namespace: app.namespace.clone(),
         name: app.name.clone(),
         uid: app.uid.clone(),
     };
-    let mut written = Written::default();
+    let (mut written, mut left) = (Written::default(), Vec::new());
     for note in owed {
         let deletion = removal::evidence(revision_of(app), Deletion::APPLICATION_DELETED);
-        match writer.entomb(&application, deletion, note).await {
-            Ok(()) => written.count += 1,
-            Err(error) => written.fail(error),
+        match writer.entomb(&application, deletion, &note).await {
+            Ok(made) => written.count += usize::from(made),
+            Err(PassError::Foreign { .. }) => {}
+            Err(PassError::Api { source, .. }) if matches!(&*source, kube::Error::Api(s) if s.code == 404) => {
+            }
+            Err(error) => {
+                written.fail(error);
+                left.push(note);
+            }
         }
     }
-    written
+    (written, left)
 }
 
 fn revision_of(app: &Stored) -> &str {
@@ -344,7 +348,39 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kube::api::{DeleteParams, PostParams};
     use roundhouse_api::{bundle::BundleSpec, cluster::Cluster};
+    use serde_json::json;
     use tokio::sync::Semaphore;
+
+    #[tokio::test]
+    async fn whom_nobody_can_tell_holds_up_no_deletion() {
+        let (_server, client) = api_server().await;
+        let key = ("default".to_owned(), "web".to_owned());
+        let (cache, places) = (Cache::default(), Semaphore::new(1));
+        let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": "web", "namespace": "default", "uid": "a", "resourceVersion": "1"}, "spec": {}});
+        let app = cache.put_application(serde_json::from_value(application).unwrap());
+        let (held, theirs) = (
+            bundles_in(&client, "cluster-held").await,
+            bundles_in(&client, "cluster-theirs").await,
+        );
+        let mut by_hand = bundle(&key);
+        by_hand.spec.application_ref = None;
+        theirs.create(&PostParams::default(), &by_hand).await.unwrap();
+        let owed = ["held", "gone", "theirs"].map(|cluster| LetGo {
+            cluster: cluster.to_owned(),
+            bundle: "default.web".to_owned(),
+        });
+        let (written, left) = tell_owed(writer(&client, &cache, &key, &places), &app, owed.to_vec()).await;
+        assert!(
+            written.error.is_none() && left.is_empty(),
+            "{:?} {left:?}",
+            written.error
+        );
+        assert_eq!(written.count, 1);
+        let told = held.get("default.web").await.unwrap().spec.deletion.unwrap();
+        assert_eq!(told.confirmed_by, Deletion::APPLICATION_DELETED);
+        assert_eq!(theirs.get("default.web").await.unwrap().spec.deletion, None);
+    }
 
     #[tokio::test]
     async fn of_a_cluster_that_leaves_no_bundle_is_let_go_or_made() {

@@ -2,15 +2,24 @@
 //! nothing else, and a wake-up for something else tries nothing sooner.
 
 use super::Key;
-use std::{collections::BTreeMap, time::Duration};
+use crate::dispatch::Observed;
+use futures::{FutureExt, StreamExt, stream};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// Writes at once.
-pub(super) const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 16;
 /// A write that is not answered so soon has failed.
 const TIMES_OUT: Duration = Duration::from_secs(30);
 /// Pause after a write of an object that failed, doubled each time it fails again, up to the second one.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(300));
+
+/// What became of a write: what was answered, or what went wrong and when it is tried again.
+pub(super) type Tried<T> = Result<T, (kube::Error, Duration)>;
 
 /// What became of the tries.
 #[derive(Debug, Default)]
@@ -22,27 +31,52 @@ pub(super) struct Tries {
 }
 
 impl Tries {
-    /// Forgets of what is not there any more.
-    pub(super) fn retain(&mut self, is_there: impl Fn(&Key) -> bool) {
-        self.done.retain(|key, _| is_there(key));
-        self.failed.retain(|key, _| is_there(key));
+    /// Forgets of what is not among these Bundles any more.
+    pub(super) fn retain(&mut self, present: &[Arc<Observed>]) {
+        let keys: BTreeSet<Key> = present.iter().map(|bundle| bundle.key()).collect();
+        self.done.retain(|key, _| keys.contains(key));
+        self.failed.retain(|key, _| keys.contains(key));
     }
 
-    /// Whether an object at this version is to be written now.
-    pub(super) fn is_due(&self, key: &Key, version: &str) -> bool {
-        let failed = self.failed.get(key);
-        self.done.get(key).is_none_or(|done| done != version)
+    /// Writes these Bundles, some at once, and tells what became of each.
+    pub(super) async fn write<T, W: Future<Output = Result<T, kube::Error>>>(
+        &mut self,
+        due: Vec<Arc<Observed>>,
+        write: impl Fn(Arc<Observed>) -> W,
+        mut told: impl FnMut(&Observed, Tried<T>),
+    ) {
+        let mut writes = stream::iter(due)
+            .map(|bundle| in_time(write(bundle.clone())).map(|done| (bundle, done)))
+            .buffer_unordered(AT_ONCE);
+        while let Some((bundle, done)) = writes.next().await {
+            let key = bundle.key();
+            let done = match done {
+                Ok(answer) => {
+                    self.done(key, bundle.resource_version.clone());
+                    Ok(answer)
+                }
+                Err(error) => Err((error, self.failed(key))),
+            };
+            told(&bundle, done);
+        }
+    }
+
+    /// Whether a Bundle is to be written now, as it is.
+    pub(super) fn is_due(&self, bundle: &Observed) -> bool {
+        let key = bundle.key();
+        let failed = self.failed.get(&key);
+        self.done.get(&key) != Some(&bundle.resource_version)
             && failed.is_none_or(|(_, due)| *due <= Instant::now())
     }
 
     /// It went through.
-    pub(super) fn done(&mut self, key: Key, version: String) {
+    fn done(&mut self, key: Key, version: String) {
         self.failed.remove(&key);
         self.done.insert(key, version);
     }
 
     /// It failed: how long until it is tried again.
-    pub(super) fn failed(&mut self, key: Key) -> Duration {
+    fn failed(&mut self, key: Key) -> Duration {
         let now = Instant::now();
         let (times, due) = self.failed.entry(key).or_insert((0, now));
         let pause = PAUSES.0.saturating_mul(1 << (*times).min(16)).min(PAUSES.1);
@@ -63,9 +97,7 @@ impl Tries {
 ///
 /// # Errors
 /// Its own, or that it was not answered.
-pub(super) async fn in_time<T>(
-    write: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, kube::Error> {
+async fn in_time<T>(write: impl Future<Output = Result<T, kube::Error>>) -> Result<T, kube::Error> {
     match timeout(TIMES_OUT, write).await {
         Ok(answer) => answer,
         Err(elapsed) => Err(kube::Error::Service(Box::new(elapsed))),
@@ -76,31 +108,38 @@ pub(super) async fn in_time<T>(
 mod tests {
     use super::*;
 
-    fn key(name: &str) -> Key {
-        ("default".to_owned(), name.to_owned())
+    fn bundle(name: &str, version: &str) -> Observed {
+        Observed {
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            resource_version: version.to_owned(),
+            ..Observed::default()
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_fails_is_tried_again_later_and_later_and_holds_up_nothing_else() {
         let mut tries = Tries::default();
-        let pauses: Vec<u64> = (0..8).map(|_| tries.failed(key("a")).as_secs()).collect();
+        let (a, b) = (bundle("a", "1"), bundle("b", "1"));
+        let pauses: Vec<u64> = (0..8).map(|_| tries.failed(a.key()).as_secs()).collect();
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
-        assert!(!tries.is_due(&key("a"), "1"));
-        assert!(tries.is_due(&key("b"), "1"));
+        assert!(!tries.is_due(&a));
+        assert!(tries.is_due(&b));
         let began = Instant::now();
         tries.next().await;
         assert_eq!(began.elapsed().as_secs(), 300);
-        assert!(tries.is_due(&key("a"), "1"));
+        assert!(tries.is_due(&a));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_went_through_is_not_written_again_until_it_is_another() {
         let mut tries = Tries::default();
-        tries.failed(key("a"));
-        tries.done(key("a"), "1".to_owned());
-        assert!(!tries.is_due(&key("a"), "1"));
-        assert!(tries.is_due(&key("a"), "2"));
-        tries.retain(|_| false);
-        assert!(tries.is_due(&key("a"), "1"), "one of that name that is made anew");
+        let (first, second) = (bundle("a", "1"), bundle("a", "2"));
+        tries.failed(first.key());
+        tries.done(first.key(), "1".to_owned());
+        assert!(!tries.is_due(&first));
+        assert!(tries.is_due(&second));
+        tries.retain(&[]);
+        assert!(tries.is_due(&first), "one of that name that is made anew");
     }
 }

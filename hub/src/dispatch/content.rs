@@ -48,7 +48,7 @@ impl Content {
 /// The manifests of one cluster, in parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Divided {
-    /// At least one part.
+    /// At least one part, but for a Bundle that has no manifests.
     pub parts: Vec<Part>,
 }
 

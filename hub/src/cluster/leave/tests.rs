@@ -374,6 +374,14 @@ fn refusing(inner: &Client, names: fn(&str) -> bool) -> Client {
     Client::new(service, "default")
 }
 
+/// Takes the leaving of a cluster one step further; what is waited for.
+async fn waits(client: &Client, cluster: &Cluster) -> String {
+    match step(client, cluster, true).await.unwrap() {
+        Left::Waiting { message, .. } => message,
+        Left::Whole => panic!("nothing is waited for"),
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_bundle_that_may_not_be_written_is_named_and_holds_up_no_other() {
     let hub = Hub::start().await;
@@ -382,10 +390,7 @@ async fn a_bundle_that_may_not_be_written_is_named_and_holds_up_no_other() {
     cluster.spec.leave = Some(Leave::Orphan);
     let client = refusing(&hub.client, |name| name == "by-hand");
     for _ in 0..2 {
-        let left = step(&client, &cluster, true).await.unwrap();
-        let Left::Waiting { message, .. } = left else {
-            panic!()
-        };
+        let message = waits(&client, &cluster).await;
         assert!(message.contains("; bundle by-hand: "), "{message}");
         assert!(message.contains("a policy says no"), "{message}");
     }
@@ -414,12 +419,8 @@ async fn behind_a_page_of_bundles_that_wait_others_are_told() {
             .await
             .unwrap();
     }
-    let left = step(&hub.client, &cluster, true).await.unwrap();
-    let Left::Waiting { message, .. } = left else {
-        panic!()
-    };
     let expected = format!("the agent is to let go of {} bundles, a-000 among them", PAGE + 2);
-    assert_eq!(message, expected);
+    assert_eq!(waits(&hub.client, &cluster).await, expected);
     for name in ["by-hand", "default.web"] {
         let bundle = hub.bundles("c1").get(name).await.unwrap();
         assert!(bundle.spec.deletion.is_some(), "{name}");

@@ -294,39 +294,39 @@ impl Network {
             if spent || !rule.on.has(ends, request) || !dice.happens(rule.per_mille) {
                 continue;
             }
-            let mut is_first = true;
             let applies = match &rule.effect {
                 Effect::Delay(range) => {
                     plan.delay += dice.between(range);
                     self.note(Kind::Delayed);
+                    struck.insert(*number);
                     true
                 }
                 Effect::Duplicate(within) if super::rule::writes(request) => {
                     plan.again = Some(dice.between(&(Duration::from_millis(1)..=*within)));
+                    struck.insert(*number);
                     true
                 }
                 Effect::Late(within) if super::rule::writes(request) => {
                     let late = dice.between(&(Duration::ZERO..=*within));
-                    is_first = plan.effect.is_none();
                     plan.effect.get_or_insert((*number, Effect::Late(late)));
                     true
                 }
                 Effect::Duplicate(_) | Effect::Late(_) | Effect::DelayFrames(_) => false,
                 Effect::Stale(_) if !super::rule::lists(request) => false,
                 effect => {
-                    // One that has nothing to answer with befalls nobody; it strikes where it does.
-                    is_first = plan.effect.is_none() && !matches!(effect, Effect::Stale(_));
                     plan.effect.get_or_insert_with(|| (*number, effect.clone()));
                     true
                 }
             };
-            // Of several that would end a request otherwise the first one does.
-            if applies && is_first {
-                struck.insert(*number);
-            }
             if applies && let Some(times) = &mut rule.times {
                 *times -= 1;
             }
+        }
+        // Of several that would end a request otherwise the first one does; a stale answer strikes where there is one.
+        if let Some((number, effect)) = &plan.effect
+            && !matches!(effect, Effect::Stale(_))
+        {
+            struck.insert(*number);
         }
         plan
     }

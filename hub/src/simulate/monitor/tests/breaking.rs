@@ -1275,25 +1275,20 @@ fn p10_fields_and_statuses_of_others_that_an_agent_overwrites_are_told() {
         "/metadata/annotations",
         json!({"injected": "yes"}),
     );
-    let world = World::delivered();
-    world.put(Some(&other()), DEPLOYMENT, &theirs);
-    world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:1"));
-    world.breaks(
-        Promise::P10,
-        DEPLOYMENT,
-        "/metadata/annotations/injected, which somebody else has set, to stay; found it removed",
-    );
-
-    // The same of an object that somebody else has made, and that the agent takes over.
-    let world = World::delivered();
-    world.remove(Some(&other()), DEPLOYMENT);
-    world.put(Some(&other()), DEPLOYMENT, &theirs);
-    world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:1"));
-    world.breaks(
-        Promise::P10,
-        DEPLOYMENT,
-        "/metadata/annotations/injected, which somebody else has set, to stay; found it removed",
-    );
+    // What somebody else has changed, or has made and the agent takes over.
+    for is_made in [false, true] {
+        let world = World::delivered();
+        if is_made {
+            world.remove(Some(&other()), DEPLOYMENT);
+        }
+        world.put(Some(&other()), DEPLOYMENT, &theirs);
+        world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:1"));
+        world.breaks(
+            Promise::P10,
+            DEPLOYMENT,
+            "/metadata/annotations/injected, which somebody else has set, to stay; found it removed",
+        );
+    }
 
     // What the bundle rendered goes with it; what it released long ago does not.
     let rendering = |generation: i64, color: Option<&str>| {
