@@ -25,14 +25,15 @@ pub(crate) enum Intent {
 /// The bundle, as far as this decision needs it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sight<'a> {
-    /// It is on the hub.
+    /// It is on the hub. Of one that is being deleted, `confirmed` says that the hub was asked and its namespace stands.
     Present {
         uid: &'a str,
         generation: i64,
         deleting: bool,
+        confirmed: bool,
         spec: &'a BundleSpec,
     },
-    /// The hub said that it was deleted; `confirmed` when the hub was asked and its namespace stands.
+    /// The hub said that it was deleted; `confirmed` as above.
     Deleted { spec: &'a BundleSpec, confirmed: bool },
     /// It is not on the hub.
     Missing,
@@ -45,6 +46,7 @@ pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
             uid,
             generation,
             deleting,
+            confirmed,
             spec,
         } => {
             if let Err(fenced) = fence::check_order(uid, spec.epoch, generation, ledger) {
@@ -57,7 +59,8 @@ pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
                 }
             } else if !deleting
                 && spec.workload.manifests.is_empty()
-                && !has_evidence(spec)
+                && spec.application_ref.is_some()
+                && spec.deletion.is_none()
                 && answers(ledger)
             {
                 let message = "the Bundle has no manifests any more, but spec.deletion was not written first: its \
@@ -69,11 +72,20 @@ pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
                 }
             } else if !deleting {
                 Intent::Apply
-            } else if has_evidence(spec) {
+            } else if has_evidence(spec, confirmed) {
                 Intent::Remove
             } else {
-                let message = "the Bundle is being deleted, but spec.deletion was not written first: \
-                     its objects are held on the cluster";
+                let message = match spec.application_ref {
+                    Some(_) => {
+                        "the Bundle is being deleted, but spec.deletion was not written first: \
+                         its objects are held on the cluster"
+                    }
+                    None => {
+                        "the Bundle is being deleted, and the namespace or the definition of Bundles seems to go with \
+                         it, as the agent's Lease is not there: its objects are held on the cluster; write \
+                         spec.deletion if they are to go"
+                    }
+                };
                 Intent::Hold {
                     reason: "DeletionNotConfirmed",
                     message: message.to_owned(),
@@ -81,13 +93,7 @@ pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
             }
         }
         Sight::Deleted { spec, confirmed } => {
-            let dispatched = spec.application_ref.is_some();
-            let evidence = if dispatched {
-                spec.deletion.is_some()
-            } else {
-                confirmed
-            };
-            if spec.paused != Some(true) && evidence {
+            if spec.paused != Some(true) && has_evidence(spec, confirmed) {
                 match spec.workload.manifests.is_empty() {
                     true => gone(ledger, Intent::Remove),
                     // A ledger without objects may be one that was lost: the manifests tell what to look for.
@@ -101,9 +107,14 @@ pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
     }
 }
 
-/// A bundle that dispatch wrote goes only if dispatch said so first; a hand-written one goes when it is deleted.
-fn has_evidence(spec: &BundleSpec) -> bool {
-    spec.application_ref.is_none() || spec.deletion.is_some()
+/// A bundle that dispatch wrote goes only if dispatch said so first; a hand-written one goes when it is deleted, by itself.
+fn has_evidence(spec: &BundleSpec, confirmed: bool) -> bool {
+    spec.deletion.is_some() || (spec.application_ref.is_none() && confirmed)
+}
+
+/// Whether the hub has to be asked before a bundle that is being deleted, or was, is removed.
+pub(crate) fn asks_for_confirmation(spec: &BundleSpec) -> bool {
+    spec.application_ref.is_none() && spec.deletion.is_none() && spec.paused != Some(true)
 }
 
 /// Whether the ledger has objects that are not on their way out already.
@@ -177,34 +188,35 @@ mod tests {
 
     #[test]
     fn a_bundle_that_is_there() {
-        for (dispatched, deletion, paused, deleting, expected) in [
-            (true, false, false, false, "apply"),
-            (true, true, false, false, "apply"),
-            (true, true, false, true, "remove"),
-            (true, false, false, true, "DeletionNotConfirmed"),
-            (false, false, false, true, "remove"),
-            (false, false, true, false, "Paused"),
-            (true, true, true, true, "Paused"),
+        for (dispatched, deletion, paused, deleting, confirmed, expected) in [
+            (true, false, false, false, false, "apply"),
+            (true, true, false, false, false, "apply"),
+            (true, true, false, true, false, "remove"),
+            (true, false, false, true, true, "DeletionNotConfirmed"),
+            (false, false, false, true, true, "remove"),
+            (false, false, false, true, false, "DeletionNotConfirmed"),
+            (false, true, false, true, false, "remove"),
+            (false, false, true, false, false, "Paused"),
+            (true, true, true, true, true, "Paused"),
         ] {
             let spec = spec(dispatched, deletion, paused);
             let sight = Sight::Present {
                 uid: "u",
                 generation: 5,
                 deleting,
+                confirmed,
                 spec: &spec,
             };
             let got = intent(sight, &ledger(&[LedgerOutcome::Applied]));
-            assert_eq!(
-                word(&got),
-                expected,
-                "{dispatched} {deletion} {paused} {deleting}"
-            );
+            let case = (dispatched, deletion, paused, deleting, confirmed);
+            assert_eq!(word(&got), expected, "{case:?}");
         }
         let spec = spec(true, true, false);
         let old = Sight::Present {
             uid: "u",
             generation: 4,
             deleting: true,
+            confirmed: true,
             spec: &spec,
         };
         assert_eq!(
@@ -232,6 +244,7 @@ mod tests {
                 uid: "u",
                 generation: 6,
                 deleting: false,
+                confirmed: false,
                 spec: &spec,
             };
             let got = intent(sight, &ledger(outcomes));
@@ -248,6 +261,7 @@ mod tests {
             (true, true, false, &[], "forget"),
             (false, false, true, &[Applied], "remove"),
             (false, false, false, &[Applied], "orphan"),
+            (false, true, false, &[Applied], "remove"),
             (true, false, true, &[Removing], "remove"),
             (true, false, true, &[], "forget"),
         ] {

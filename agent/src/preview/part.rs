@@ -36,6 +36,8 @@ pub(crate) fn open(mut part: Part, ledger: &AppliedBundleSpec, setting: &Setting
             uid: &part.uid,
             generation: part.generation,
             deleting: part.deleting,
+            // As far as a plan can know.
+            confirmed: true,
             spec: &part.spec,
         },
         ledger,

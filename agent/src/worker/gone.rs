@@ -1,7 +1,7 @@
 //! A Bundle that is there no more.
 
 use super::{Next, Worker};
-use crate::apply::intent::{Intent, Sight, intent};
+use crate::apply::intent::{Intent, Sight, asks_for_confirmation, intent};
 use crate::bundle::Held;
 use crate::error::CallError;
 use crate::executor::executor_of;
@@ -24,7 +24,7 @@ impl Worker {
         if self.engine(&spec).is_err() {
             spec.executor = self.remembered().executor;
         }
-        let confirmed = spec.application_ref.is_none() && self.deletion_confirmed(&held.name).await?;
+        let confirmed = asks_for_confirmation(&spec) && self.went_by_itself(held).await?;
         self.gone(
             intent(
                 Sight::Deleted {

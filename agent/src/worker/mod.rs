@@ -10,7 +10,7 @@ mod telling;
 
 use crate::agent::Shared;
 use crate::apply::decode::Digests;
-use crate::apply::intent::{Intent, Sight, intent};
+use crate::apply::intent::{Intent, Sight, asks_for_confirmation, intent};
 use crate::apply::remove::Waited;
 use crate::apply::{Engine, Observation};
 use crate::bundle::{Content, Held, Presence};
@@ -101,6 +101,8 @@ pub(crate) struct Worker {
     reported: Option<BundleStatus>,
     /// Resource version after our last report: older events about the Bundle show an older status.
     report_version: Option<u64>,
+    /// The hand-written Bundle that is being deleted by itself, as the hub has confirmed, or that is not, as far as is known.
+    goes: Option<(String, bool)>,
     /// The version of the Bundle that was put back last, as far as the hub was told again.
     put_back: Option<String>,
     failures: u32,
@@ -154,6 +156,7 @@ impl Worker {
             cleaned: false,
             reported: None,
             report_version: None,
+            goes: None,
             put_back: None,
             failures: 0,
             trouble: 0,
@@ -313,6 +316,7 @@ impl Worker {
             uid: &held.uid,
             generation: held.generation,
             deleting: held.deleting,
+            confirmed: held.deleting && asks_for_confirmation(&spec) && self.goes_by_itself(held).await?,
             spec: &spec,
         };
         match intent(sight, self.ledger.spec()) {
@@ -329,7 +333,9 @@ impl Worker {
             Intent::Remove => self.remove(Some(held), &spec).await,
             Intent::Hold { reason, message } => {
                 self.hold(held, spec.epoch, reason, &message).await?;
-                Ok(Next::Resync)
+                // The agent's Lease may come back, and with it the confirmation.
+                let waits = held.deleting && asks_for_confirmation(&spec);
+                Ok(if waits { Next::Retry } else { Next::Resync })
             }
             Intent::Ignore(fenced) => {
                 tracing::warn!(bundle = self.name, reason = fenced.reason(), "{fenced}");

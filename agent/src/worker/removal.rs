@@ -16,7 +16,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::ListParams;
 use roundhouse_api::bundle::BundleSpec;
-use roundhouse_api::ledger::AppliedBundleSpec;
+use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry, LedgerOutcome};
 use roundhouse_api::names::{AGENT_LEASE, owner_marker};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -164,24 +164,50 @@ impl Worker {
         }
     }
 
-    /// Whether a hand-written Bundle was deleted by itself, not with its namespace, its definition or the whole hub: now
-    /// and a moment later the hub still lists Bundles, the agent's Lease stands, and this Bundle is not there.
-    pub(super) async fn deletion_confirmed(&mut self, name: &str) -> Result<bool, CallError> {
+    /// Whether a hand-written Bundle that is still there is being deleted by itself. What was confirmed stays so; what was not is
+    /// asked for again.
+    pub(super) async fn goes_by_itself(&mut self, held: &Held) -> Result<bool, CallError> {
+        let ledger = self.ledger.spec();
+        let removing = |entry: &LedgerEntry| entry.outcome == LedgerOutcome::Removing;
+        // An earlier run has confirmed it.
+        let begun = ledger.bundle_uid == held.uid
+            && !ledger.objects.is_empty()
+            && ledger.objects.iter().all(removing);
+        if begun || self.goes == Some((held.uid.clone(), true)) {
+            return Ok(true);
+        }
+        let goes = self.deletion_confirmed(&held.name, Some(&held.uid)).await?;
+        self.goes = Some((held.uid.clone(), goes));
+        Ok(goes)
+    }
+
+    /// Whether a hand-written Bundle that is gone was deleted by itself. One whose deletion was not confirmed while it waited for
+    /// somebody's finalizer went with its namespace.
+    pub(super) async fn went_by_itself(&mut self, held: &Held) -> Result<bool, CallError> {
+        match &self.goes {
+            Some((uid, goes)) if *uid == held.uid => Ok(*goes),
+            _ => self.deletion_confirmed(&held.name, None).await,
+        }
+    }
+
+    /// Whether the deletion of a Bundle is about it, not about its namespace, its definition or the whole hub: now and a moment
+    /// later the hub still lists Bundles, the agent's Lease stands, and the Bundle (`uid`) goes, or is not there.
+    async fn deletion_confirmed(&mut self, name: &str, uid: Option<&str>) -> Result<bool, CallError> {
         self.place = None;
-        let confirmed = self.stays_without(name).await;
+        let confirmed = self.stays_without(name, uid).await;
         self.enter().await;
         confirmed
     }
 
-    async fn stays_without(&self, name: &str) -> Result<bool, CallError> {
-        if !self.hub_stands_without(name).await? {
+    async fn stays_without(&self, name: &str, uid: Option<&str>) -> Result<bool, CallError> {
+        if !self.hub_stands_without(name, uid).await? {
             return Ok(false);
         }
         tokio::time::sleep(SECOND_LOOK).await;
-        self.hub_stands_without(name).await
+        self.hub_stands_without(name, uid).await
     }
 
-    async fn hub_stands_without(&self, name: &str) -> Result<bool, CallError> {
+    async fn hub_stands_without(&self, name: &str, uid: Option<&str>) -> Result<bool, CallError> {
         let timeout = self.shared.config.call_timeout;
         let list = within(
             timeout,
@@ -201,6 +227,9 @@ impl Worker {
         let lease = found(within(timeout, leases.get(AGENT_LEASE)).await)?;
         let stands = lease.is_some_and(|lease| lease.metadata.deletion_timestamp.is_none());
         let bundle = found(within(timeout, self.shared.hub_bundles.get_metadata(name)).await)?;
-        Ok(stands && bundle.is_none())
+        let goes = bundle.is_none_or(|bundle| {
+            bundle.metadata.uid.as_deref() == uid && bundle.metadata.deletion_timestamp.is_some()
+        });
+        Ok(stands && goes)
     }
 }

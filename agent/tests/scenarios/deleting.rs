@@ -343,6 +343,47 @@ async fn a_bundle_that_goes_moments_before_its_namespace_is_held() {
     agent.stop().await;
 }
 
+/// Given hand-written bundles that somebody's finalizer holds, when their namespace is deleted, then nothing is removed, neither while
+/// they wait nor when they are gone; when one of them is deleted while its namespace stands, then its objects go.
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_waits_for_a_finalizer_is_held_when_its_namespace_goes() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let (a, b) = (config_map("a", "1"), config_map("b", "1"));
+    for (name, object) in [("first", &a), ("second", &b)] {
+        let made = world.bundle(name, spec(&[object.clone()])).await;
+        world.reported(name, made, Ready).await;
+        let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+        world.merge(Side::Hub, &bundle(name), hold).await;
+    }
+    world.delete(Side::Hub, &bundle("first")).await;
+    eventually("its object goes", || async {
+        world.live(Side::Member, &a).await.is_none() && world.ledger("first").await.is_none()
+    })
+    .await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    world.delete(Side::Hub, &namespace).await;
+    crate::world::eventually_with(
+        "it says so",
+        || world.status("second"),
+        |status| crate::world::reason(status, "Progressing") == "DeletionNotConfirmed",
+    )
+    .await;
+    pass_time(700).await;
+    assert!(world.live(Side::Member, &b).await.is_some());
+    for name in ["first", "second"] {
+        let off = json!({"metadata": {"finalizers": null}});
+        world.merge(Side::Hub, &bundle(name), off).await;
+    }
+    world.held("second").await;
+    pass_time(60).await;
+    world.create(Side::Hub, namespace).await;
+    world.make_lease(crate::world::HUB_ID).await;
+    pass_time(700).await;
+    assert!(world.live(Side::Member, &b).await.is_some());
+    agent.stop().await;
+}
+
 /// The clean bundle waits for dispatch's finalizer, which may take long.
 #[tokio::test(start_paused = true)]
 async fn a_cleaned_bundle_that_is_still_there_costs_no_writes() {
