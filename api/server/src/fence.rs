@@ -15,7 +15,7 @@ use crate::{error::ApiError, object::at, server::Core, verbs::Call};
 pub const TERM: &str = "roundhouse-term";
 
 /// On a Lease: the epoch of the last term that began.
-const EPOCH: &str = "roundhouse.dev/epoch";
+pub(crate) const EPOCH: &str = "roundhouse.dev/epoch";
 
 /// A term of a leader.
 #[derive(Debug, Clone, PartialEq, Eq)]

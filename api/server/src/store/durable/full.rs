@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::{Inner, LEASES, Shared};
 use crate::{
+    fence::EPOCH,
     object,
     store::{
         Change, Event, Expect, Key, WriteError,
@@ -56,12 +57,15 @@ pub(super) enum Admitted<'a> {
     Unwritten(Bytes),
 }
 
-/// Who holds a Lease, and how often that changed.
-fn holder(lease: &[u8]) -> (Option<String>, Option<i64>) {
+/// Who holds a Lease, how often that changed, and the epoch that a hub has marked its own with before it writes anything.
+fn holder(lease: &[u8]) -> [Option<serde_json::Value>; 3] {
     let lease = object::decode(lease);
-    let holder = object::text(&lease, &["spec", "holderIdentity"]).map(str::to_owned);
-    let transitions = object::at(&lease, &["spec", "leaseTransitions"]).and_then(serde_json::Value::as_i64);
-    (holder, transitions)
+    let places = [
+        ["spec", "holderIdentity"].as_slice(),
+        &["spec", "leaseTransitions"],
+        &["metadata", "annotations", EPOCH],
+    ];
+    places.map(|place| object::at(&lease, place).cloned())
 }
 
 /// Bytes that can be written yet, when all that waits is.

@@ -114,8 +114,15 @@ fn a_lease_changes_hands_on_the_disk_only() {
         store.commit().unwrap();
     }
     let before = revision(&store);
-    let refused = put(&store, &lease("east"), lease_of("b", 0).as_bytes());
-    assert!(refused.is_err(), "nobody would know of it after a crash");
+    let marked = r#"{"metadata":{"annotations":{"roundhouse.dev/epoch":"7"}},
+        "spec":{"holderIdentity":"a","leaseTransitions":1,"n":200}}"#;
+    for changed in [lease_of("b", 0).as_str(), marked] {
+        let refused = put(&store, &lease("east"), changed.as_bytes());
+        assert!(
+            refused.is_err(),
+            "nobody would know of it after a crash: {changed}"
+        );
+    }
     // Who watched while it was not written lists anew after a crash.
     let found = opened(&disk.after_crash(4));
     let resumed = found
