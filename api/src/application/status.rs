@@ -38,8 +38,10 @@ pub const MAX_OBJECTS: usize = 20;
 pub const MAX_OBJECT_REGIONS: usize = 20;
 /// … and with at most this many clusters that are not ready.
 pub const MAX_OBJECT_CLUSTERS: usize = 10;
-/// Bundles at most that are let go at a time while their clusters keep the objects.
-pub const MAX_LET_GO: usize = 100;
+/// Bundles at most that are let go at a time while their clusters keep the objects, those that are wanted among them …
+pub const MAX_LET_GO: usize = 2 * MAX_LET_GO_UNWANTED;
+/// … and those of which that is not known: they do not take the room of the others.
+pub const MAX_LET_GO_UNWANTED: usize = 100;
 /// The name under which further regions are summed up; no label has such a value.
 pub const OTHER_REGIONS: &str = "(other regions)";
 
@@ -74,6 +76,11 @@ pub struct ApplicationStatus {
     /// Removals that wait for a confirmation: what condition `DeletesHeld` tells people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_deletes: Option<HeldDeletes>,
+    /// The last confirmation (annotation `roundhouse.dev/confirm-deletes`) that was there while no removals waited for one: it
+    /// confirms nothing any more, and what is asked later has another hash, were it about the same Bundles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub spent_confirmation: Option<String>,
     /// Bundles that are let go while their clusters keep the objects, to be made again: until they are, nothing else tells that
     /// something is there. When the application is deleted, these clusters are told, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

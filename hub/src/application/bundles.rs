@@ -75,21 +75,24 @@ fn change(parts: &[(Wanted, Option<Arc<Observed>>)]) -> Ordering {
     after.sum::<u64>().cmp(&before.sum())
 }
 
-/// Bundles that are wanted again while their removal is refused: the agent holds the objects, and takes them up again with the
-/// Bundle that is made next. Waiting for the removal would never end.
+/// Bundles that are wanted again while their removal is refused, or that somebody deleted: the agent holds the objects, and takes them
+/// up again with the Bundle that is made next. Waiting for the removal would never end.
 pub(super) fn recalled<'a>(
     plan: &'a Plan,
     observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
 ) -> impl Iterator<Item = &'a Arc<Observed>> {
     let held = observed.values().flatten();
-    held.filter(|bundle| removal::is_refused(bundle))
-        .filter(|bundle| {
-            let awaited = |wanted: &Wanted| wanted.todo == Todo::AwaitRemoval && wanted.name == bundle.name;
-            match plan.targets.get(&bundle.cluster) {
-                Some(Target::Bundles(wanted)) => wanted.iter().any(awaited),
-                _ => false,
-            }
-        })
+    let stays = |bundle: &Observed| {
+        removal::is_refused(bundle)
+            || (bundle.spec.deletion.is_none() && removal::next_of_wanted(bundle) == Some(Removal::Release))
+    };
+    held.filter(move |bundle| stays(bundle)).filter(|bundle| {
+        let awaited = |wanted: &Wanted| wanted.todo == Todo::AwaitRemoval && wanted.name == bundle.name;
+        match plan.targets.get(&bundle.cluster) {
+            Some(Target::Bundles(wanted)) => wanted.iter().any(awaited),
+            _ => false,
+        }
+    })
 }
 
 /// Namespace, name and version of a Bundle, as it is held.

@@ -30,6 +30,7 @@ impl Hub {
             return Ok(outcome);
         }
         let owed = removing::owed(&app, &self.cache.all_bundles(key), &self.cache.fleet());
+        let owed = removing::with_application(&app, owed);
         let (mut written, owed) = removing::tell_owed(self.writer(key), &app, owed).await;
         // Confirm, delete, and release what needs no agent: at most three writes for a Bundle.
         for _ in 0..3 {

@@ -34,8 +34,8 @@ use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use roundhouse_api::{
     application::{
-        ApplicationPhase, ApplicationStatus, Found, Unresolved, ValidApplication, Violation, WorkflowStatus,
-        resolve,
+        ApplicationPhase, ApplicationStatus, Found, MAX_LET_GO, MAX_LET_GO_UNWANTED, Unresolved,
+        ValidApplication, Violation, WorkflowStatus, resolve,
     },
     bundle::ApplicationRef,
     clock::SharedClock,
@@ -133,6 +133,7 @@ impl Hub {
         let bundles = self.cache.all_bundles(key);
         if let Some(app) = stored.as_ref().filter(|_| !deleting) {
             let going = removing::without_evidence(self.writer(key), &bundles);
+            let going = (going, MAX_LET_GO_UNWANTED);
             let noted = removing::let_go(&app.status.let_go, going, &bundles, &self.cache.fleet());
             if noted.iter().any(|note| !app.status.let_go.contains(note)) {
                 // Before it is let go: were the application deleted meanwhile, nobody would know of the objects.
@@ -427,6 +428,9 @@ impl Hub {
                     now,
                 )
             });
+            if let Some(judged) = &judged {
+                status.spent_confirmation.clone_from(&judged.spent);
+            }
             match &judged {
                 Some(judged) if view.settled => {
                     status.removals.clone_from(&judged.removals);
@@ -444,7 +448,7 @@ impl Hub {
             let judged = judged.filter(|_| view.settled);
             if view.recalled().next().is_some() || !app.status.let_go.is_empty() {
                 let (before, all) = (&app.status.let_go, self.cache.all_bundles(delivery.key));
-                status.let_go = removing::let_go(before, view.recalled(), &all, &view.fleet);
+                status.let_go = removing::let_go(before, (view.recalled(), MAX_LET_GO), &all, &view.fleet);
             }
             let moved = status::transition(&app.status, &status);
             if moved {
@@ -454,7 +458,9 @@ impl Hub {
                 status = app.status.clone();
                 status.observed_generation = Some(app.generation);
             }
-            let removes = judged.as_ref().is_some_and(|judged| !judged.due.is_empty());
+            let removes = judged
+                .as_ref()
+                .is_some_and(|judged| !judged.due.is_empty() || !judged.owed.is_empty());
             if !proven && (removes || view.writes()) {
                 self.prove(&app).await?;
                 proven = true;
@@ -599,6 +605,10 @@ impl Hub {
             && written.count == 0
         {
             written = written.and(self.writer(delivery.key).remove(judged.due).await);
+            if let Some(app) = self.cache.application(delivery.key) {
+                let (told, _) = removing::tell_owed(self.writer(delivery.key), &app, judged.owed).await;
+                written = written.and(told);
+            }
             if judged.done {
                 written = written.and(self.forget(delivery).await);
             }

@@ -8,13 +8,13 @@ use super::{
     objects::{Objects, is_awaited},
 };
 use crate::dispatch::{
-    MAX_PARTS, Observed, Plan, Slim,
+    MAX_PARTS, Observed, Plan, Slim, Target,
     removal::{self, Held, Verdict},
 };
 use jiff::Timestamp;
 use kube::{Api, api::ListParams};
 use roundhouse_api::{
-    application::{LetGo, MAX_LET_GO, Removals, WorkflowStatus},
+    application::{LetGo, Removals, WorkflowStatus},
     bundle::{ApplicationRef, Deletion},
     names::{annotation, bundle_name, label, step_bundle_name, step_of_bundle},
 };
@@ -29,12 +29,16 @@ use std::{
 pub(super) struct Judged {
     /// The budget afterwards.
     pub(super) removals: Option<Removals>,
+    /// The confirmation that confirms nothing any more, afterwards.
+    pub(super) spent: Option<String>,
     /// Which removals are held and why, if any are.
     pub(super) held: Option<Held>,
     /// When earlier removals no longer count, if that matters.
     pub(super) again: Option<Duration>,
     /// The Bundles that may go, with the evidence that is written first.
     pub(super) due: Vec<(Arc<Observed>, Deletion)>,
+    /// What was let go and is not wanted again: the clusters are told to remove it.
+    pub(super) owed: Vec<(LetGo, Deletion)>,
     /// The clusters whose Bundle is not being deleted yet, sorted.
     pub(super) waiting: Vec<String>,
     /// Whether nothing is left to remove.
@@ -57,7 +61,14 @@ pub(super) fn judge(
     let all = all.filter(|b| !fleet.is_leaving(&b.cluster));
     let (surplus, staying): (Vec<&Arc<Observed>>, Vec<&Arc<Observed>>) =
         all.partition(|b| going.contains(&(b.namespace.clone(), b.name.clone())));
+    // What its cluster keeps although nobody has its Bundle any more is lost with it, too.
+    let may_go = |note: &LetGo| {
+        let target = plan.targets.get(&note.cluster);
+        step_of_bundle(&note.bundle).is_none() && matches!(target, None | Some(Target::Nothing))
+    };
+    let owed: Vec<LetGo> = owed(app, observed, fleet).into_iter().filter(may_go).collect();
     let clusters = observed.keys().chain(objects.bundles().map(|b| &b.cluster));
+    let clusters = clusters.chain(owed.iter().map(|note| &note.cluster));
     let clusters: BTreeSet<&String> = clusters.collect();
     let held: BTreeSet<&String> = staying.iter().map(|b| &b.cluster).collect();
     let staying: BTreeSet<_> = staying.iter().map(|b| (&b.cluster, b.carried_step())).collect();
@@ -65,10 +76,12 @@ pub(super) fn judge(
     // neither is what was only looked at.
     let is_lost = |b: &Observed| !staying.contains(&(&b.cluster, b.carried_step())) && !b.only_reads();
     let open = surplus.iter().filter(|b| b.spec.deletion.is_none());
-    let losing: BTreeMap<String, String> = open
+    let open = open
         .filter(|b| is_lost(b))
-        .map(|b| (b.cluster.clone(), b.uid.clone()))
-        .collect();
+        .map(|b| (b.cluster.clone(), b.uid.clone()));
+    let kept = owed.iter().filter(|note| !held.contains(&note.cluster));
+    let kept = kept.map(|note| (note.cluster.clone(), format!("{} was let go", note.bundle)));
+    let losing: BTreeMap<String, String> = kept.chain(open).collect();
     let leaving = surplus
         .iter()
         .filter(|b| b.spec.deletion.is_some() && !held.contains(&b.cluster));
@@ -78,7 +91,8 @@ pub(super) fn judge(
         .get(annotation::CONFIRM_DELETES)
         .map(String::as_str);
     let before = app.status.removals.as_ref();
-    let verdict = removal::budget(&app.title(), before, &losing, holding, confirmation, now);
+    let spent = app.status.spent_confirmation.as_deref();
+    let verdict = removal::budget(&app.title(), before, &losing, holding, (confirmation, spent), now);
     let mut again = None;
     let (removals, held, confirmed_by) = match verdict {
         Verdict::Allowed {
@@ -113,6 +127,12 @@ pub(super) fn judge(
             .as_ref()
             .map(|(hash, message)| Held::of(hash.clone(), message.clone(), &refused)),
     });
+    // What came too late, or is carried out, is of no later question.
+    let rests = losing.is_empty() && refused.is_empty();
+    let spent = confirmation
+        .filter(|hash| rests && removal::is_confirmation(hash))
+        .or(spent);
+    let spent = spent.map(str::to_owned);
     let due = surplus.iter().filter_map(|bundle| {
         let deletion = match (&bundle.spec.deletion, &confirmed_by) {
             (Some(written), _)
@@ -127,17 +147,20 @@ pub(super) fn judge(
         };
         Some(((*bundle).clone(), deletion))
     });
-    let waiting: BTreeSet<&String> = surplus
-        .iter()
-        .filter(|b| !b.deleting)
-        .map(|b| &b.cluster)
-        .collect();
+    let waiting = surplus.iter().filter(|b| !b.deleting).map(|b| &b.cluster);
+    let waiting: BTreeSet<&String> = waiting.chain(owed.iter().map(|note| &note.cluster)).collect();
+    let tells = |note: &LetGo| {
+        let by = confirmed_by.as_ref()?;
+        Some((note.clone(), removal::evidence(revision, by)))
+    };
     Judged {
         removals,
+        spent,
         held,
         waiting: waiting.into_iter().cloned().collect(),
         again,
         due: due.collect(),
+        owed: owed.iter().filter_map(tells).collect(),
         done: surplus.is_empty(),
     }
 }
@@ -193,10 +216,10 @@ fn there<'a>(note: &LetGo, observed: &'a BTreeMap<String, Vec<Arc<Observed>>>) -
 }
 
 /// The note of what was let go, with what is about to be; pure. What is there again needs none, and neither does a cluster that has
-/// left. At most [`MAX_LET_GO`] are noted, and let go, at a time.
+/// left. At most so many are noted, and let go, at a time.
 pub(super) fn let_go<'a>(
     before: &[LetGo],
-    going: impl Iterator<Item = &'a Arc<Observed>>,
+    (going, most): (impl Iterator<Item = &'a Arc<Observed>>, usize),
     observed: &BTreeMap<String, Vec<Arc<Observed>>>,
     fleet: &Fleet,
 ) -> Vec<LetGo> {
@@ -206,7 +229,7 @@ pub(super) fn let_go<'a>(
         .filter(|note| !is_back(note) && fleet.members.contains_key(&note.cluster));
     let mut noted: BTreeSet<LetGo> = kept.cloned().collect();
     for bundle in going {
-        if noted.len() >= MAX_LET_GO {
+        if noted.len() >= most {
             break;
         }
         noted.insert(bundle.let_go());
@@ -214,7 +237,7 @@ pub(super) fn let_go<'a>(
     noted.into_iter().collect()
 }
 
-/// Clusters that may hold objects of an application that is being deleted, and have no Bundle that says so; pure. Whoever may write
+/// Clusters that may hold objects of an application that were let go, and have no Bundle that says so; pure. Whoever may write
 /// a status does not name Bundles of other applications there.
 pub(super) fn owed(
     app: &Stored,
@@ -243,15 +266,18 @@ pub(super) fn owed(
 
 /// Tells those clusters: a Bundle is made that has nothing but the evidence for removal. Whom it did not get to is still owed it; whose
 /// Bundle of that name is somebody else's, or who has no namespace any more, cannot be told.
-pub(super) async fn tell_owed(writer: Writer<'_>, app: &Stored, owed: Vec<LetGo>) -> (Written, Vec<LetGo>) {
+pub(super) async fn tell_owed(
+    writer: Writer<'_>,
+    app: &Stored,
+    owed: Vec<(LetGo, Deletion)>,
+) -> (Written, Vec<LetGo>) {
     let application = ApplicationRef {
         namespace: app.namespace.clone(),
         name: app.name.clone(),
         uid: app.uid.clone(),
     };
     let (mut written, mut left) = (Written::default(), Vec::new());
-    for note in owed {
-        let deletion = removal::evidence(revision_of(app), Deletion::APPLICATION_DELETED);
+    for (note, deletion) in owed {
         match writer.entomb(&application, deletion, &note).await {
             Ok(made) => written.count += usize::from(made),
             Err(PassError::Foreign { .. }) => {}
@@ -264,6 +290,12 @@ pub(super) async fn tell_owed(writer: Writer<'_>, app: &Stored, owed: Vec<LetGo>
         }
     }
     (written, left)
+}
+
+/// The same, with the evidence that the application is being deleted.
+pub(super) fn with_application(app: &Stored, owed: Vec<LetGo>) -> Vec<(LetGo, Deletion)> {
+    let deletion = removal::evidence(revision_of(app), Deletion::APPLICATION_DELETED);
+    owed.into_iter().map(|note| (note, deletion.clone())).collect()
 }
 
 fn revision_of(app: &Stored) -> &str {
@@ -347,7 +379,11 @@ mod tests {
     };
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kube::api::{DeleteParams, PostParams};
-    use roundhouse_api::{bundle::BundleSpec, cluster::Cluster};
+    use roundhouse_api::{
+        application::{MAX_LET_GO, MAX_LET_GO_UNWANTED},
+        bundle::BundleSpec,
+        cluster::Cluster,
+    };
     use serde_json::json;
     use tokio::sync::Semaphore;
 
@@ -370,7 +406,8 @@ mod tests {
             cluster: cluster.to_owned(),
             bundle: "default.web".to_owned(),
         });
-        let (written, left) = tell_owed(writer(&client, &cache, &key, &places), &app, owed.to_vec()).await;
+        let owed = with_application(&app, owed.to_vec());
+        let (written, left) = tell_owed(writer(&client, &cache, &key, &places), &app, owed).await;
         assert!(
             written.error.is_none() && left.is_empty(),
             "{:?} {left:?}",
@@ -380,6 +417,36 @@ mod tests {
         let told = held.get("default.web").await.unwrap().spec.deletion.unwrap();
         assert_eq!(told.confirmed_by, Deletion::APPLICATION_DELETED);
         assert_eq!(theirs.get("default.web").await.unwrap().spec.deletion, None);
+    }
+
+    #[test]
+    fn what_is_noted_of_bundles_that_nobody_wants_leaves_room_for_those_that_are() {
+        let key = ("default".to_owned(), "web".to_owned());
+        let observed = (0..300).map(|n| {
+            let mut bundle = bundle(&key);
+            bundle.metadata.namespace = Some(format!("cluster-c{n:03}"));
+            bundle.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+            (bundle.metadata.uid, bundle.metadata.resource_version) =
+                (Some(format!("u{n}")), Some("1".to_owned()));
+            let bundle = Arc::new(Observed::of(bundle).unwrap());
+            (bundle.cluster.clone(), vec![bundle])
+        });
+        let observed: BTreeMap<String, Vec<Arc<Observed>>> = observed.collect();
+        let cache = Cache::default();
+        for cluster in observed.keys() {
+            cache.put_cluster(&Cluster::new(cluster, Default::default()));
+        }
+        let fleet = cache.fleet();
+        let all = || observed.values().flatten();
+        let unwanted = let_go(&[], (all(), MAX_LET_GO_UNWANTED), &observed, &fleet);
+        assert_eq!(unwanted.len(), MAX_LET_GO_UNWANTED);
+        assert_eq!(
+            let_go(&unwanted, (all(), MAX_LET_GO_UNWANTED), &observed, &fleet),
+            unwanted
+        );
+        let wanted = let_go(&unwanted, (all().skip(250), MAX_LET_GO), &observed, &fleet);
+        assert_eq!(wanted.len(), MAX_LET_GO_UNWANTED + 50);
+        assert!(wanted.iter().any(|note| note.cluster == "c299"));
     }
 
     #[tokio::test]

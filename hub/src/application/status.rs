@@ -522,7 +522,11 @@ pub(super) fn transition(stored: &ApplicationStatus, new: &ApplicationStatus) ->
                 workflow.restart_from,
             ),
             steps,
-            (status.removals.clone(), status.let_go.clone()),
+            (
+                status.removals.clone(),
+                status.spent_confirmation.clone(),
+                status.let_go.clone(),
+            ),
             held(status),
         )
     };

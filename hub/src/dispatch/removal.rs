@@ -11,6 +11,8 @@ use roundhouse_api::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The length of what a confirmation names, in hexadecimal digits.
+const HASH: usize = 16;
 /// How long removals count against the budget.
 pub(crate) const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 /// More than this share of the clusters, in percent, waits for confirmation …
@@ -99,7 +101,7 @@ pub fn refusal(
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let hash = confirmation_hash(application, refused);
+    let hash = confirmation_hash(application, refused, None);
     let message = format!(
         "{} should lose {application}, but workloads there still run and apply-once is on: {}{more}; {}annotate the application with {}={hash} to confirm",
         clusters(refused.len()),
@@ -185,13 +187,13 @@ impl Held {
 ///
 /// Asking again with the budget that came out changes nothing. `losing` are those whose removal is not confirmed yet, each with the uid of a Bundle that goes;
 /// `holding` is how many hold a bundle now, those included.
-/// `confirmation` is the value of the annotation on the Application.
+/// `confirmation` is the value of the annotation on the Application, `spent` the last one that was seen when nothing waited for one.
 pub fn budget(
     application: &str,
     removals: Option<&Removals>,
     losing: &BTreeMap<String, String>,
     holding: usize,
-    confirmation: Option<&str>,
+    (confirmation, spent): (Option<&str>, Option<&str>),
     now: Timestamp,
 ) -> Verdict {
     let current = recent(removals, now);
@@ -201,7 +203,7 @@ pub fn budget(
             confirmed_by: Deletion::GARBAGE_COLLECTION.to_owned(),
         };
     }
-    let hash = confirmation_hash(application, losing);
+    let hash = confirmation_hash(application, losing, spent);
     let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
     if confirmation == Some(hash.as_str()) {
         // A confirmed set is the new base.
@@ -294,16 +296,28 @@ fn clusters(count: usize) -> String {
     }
 }
 
-/// What a confirmation has to name: it stands for exactly these Bundles, so that an annotation that stayed confirms nothing
-/// when the same clusters are to lose what they got again later.
-pub fn confirmation_hash(application: &str, losing: &BTreeMap<String, String>) -> String {
+/// What a confirmation has to name: it stands for exactly these Bundles, and for this question. An annotation that stayed, or came
+/// when nothing was asked any more (`spent`), confirms nothing when the same clusters are to lose the same Bundles later, or what
+/// they got again.
+pub fn confirmation_hash(
+    application: &str,
+    losing: &BTreeMap<String, String>,
+    spent: Option<&str>,
+) -> String {
     let names: Vec<_> = losing
         .iter()
         .map(|(cluster, uid)| format!("{cluster} {uid}"))
         .collect();
-    let mut hash = hash::sha256(format!("{application}\n{}", names.join("\n")).as_bytes());
-    hash.truncate(16);
+    let spent = spent.map(|spent| format!("\n\n{spent}")).unwrap_or_default();
+    let question = format!("{application}\n{}{spent}", names.join("\n"));
+    let mut hash = hash::sha256(question.as_bytes());
+    hash.truncate(HASH);
     hash
+}
+
+/// Whether it may be such a hash; what is none confirms nothing anyway.
+pub fn is_confirmation(hash: &str) -> bool {
+    hash.len() == HASH && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The positive evidence that is written before a Bundle is deleted.

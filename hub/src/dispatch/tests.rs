@@ -599,7 +599,7 @@ mod budget {
             (3, 20, true),
             (90, 100, true),
         ] {
-            let verdict = budget("default/app", None, &set(losing), holding, None, now);
+            let verdict = budget("default/app", None, &set(losing), holding, (None, None), now);
             assert_eq!(
                 matches!(verdict, Verdict::Held { .. }),
                 held,
@@ -612,7 +612,7 @@ mod budget {
     fn removals_add_up_for_an_hour() {
         let now = Timestamp::UNIX_EPOCH;
         let one = |n: usize| BTreeMap::from([(format!("c{n}"), String::new())]);
-        let Verdict::Allowed { removals, .. } = budget("a", None, &one(0), 10, None, now) else {
+        let Verdict::Allowed { removals, .. } = budget("a", None, &one(0), 10, (None, None), now) else {
             panic!()
         };
         let second = budget(
@@ -620,7 +620,7 @@ mod budget {
             removals.as_ref(),
             &one(1),
             9,
-            None,
+            (None, None),
             now + SignedDuration::from_mins(59),
         );
         assert!(matches!(second, Verdict::Held { .. }), "{second:?}");
@@ -629,7 +629,7 @@ mod budget {
             removals.as_ref(),
             &one(1),
             9,
-            None,
+            (None, None),
             now + SignedDuration::from_mins(60),
         );
         assert!(matches!(later, Verdict::Allowed { .. }), "{later:?}");
@@ -649,11 +649,11 @@ mod budget {
             (3, 109, true),
             (3, 110, false),
         ] {
-            match budget("a", removals.as_ref(), &one(n), 25 - n, None, at(minutes)) {
+            match budget("a", removals.as_ref(), &one(n), 25 - n, (None, None), at(minutes)) {
                 Verdict::Allowed { removals: after, .. } => {
                     assert!(!held, "c{n} at {minutes}");
                     // A second look before it is carried out counts nobody twice.
-                    let again = budget("a", after.as_ref(), &one(n), 25 - n, None, at(minutes));
+                    let again = budget("a", after.as_ref(), &one(n), 25 - n, (None, None), at(minutes));
                     let Verdict::Allowed { removals: again, .. } = again else {
                         panic!()
                     };
@@ -677,7 +677,7 @@ mod budget {
             let losing = BTreeMap::from([(format!("c{n:03}"), String::new())]);
             let moment = second(i64::try_from(n).unwrap());
             let Verdict::Allowed { removals: after, .. } =
-                budget("a", removals.as_ref(), &losing, 10_000 - n, None, moment)
+                budget("a", removals.as_ref(), &losing, 10_000 - n, (None, None), moment)
             else {
                 panic!()
             };
@@ -695,14 +695,14 @@ mod budget {
     #[test]
     fn a_confirmation_is_for_exactly_these_clusters() {
         let now = Timestamp::UNIX_EPOCH;
-        let Verdict::Held { hash, message, .. } = budget("a", None, &set(8), 10, None, now) else {
+        let Verdict::Held { hash, message, .. } = budget("a", None, &set(8), 10, (None, None), now) else {
             panic!()
         };
         assert!(
             message.contains(&hash)
                 && message.contains("8 clusters would lose a: c0, c1, c2, c3, c4 and 3 more")
         );
-        let confirmed = budget("a", None, &set(8), 10, Some(&hash), now);
+        let confirmed = budget("a", None, &set(8), 10, (Some(&hash), None), now);
         assert_eq!(
             confirmed,
             Verdict::Allowed {
@@ -711,12 +711,22 @@ mod budget {
             }
         );
         assert!(matches!(
-            budget("a", None, &set(9), 10, Some(&hash), now),
+            budget("a", None, &set(9), 10, (Some(&hash), None), now),
             Verdict::Held { .. }
         ));
-        assert_ne!(confirmation_hash("b", &set(8)), hash);
+        assert_ne!(confirmation_hash("b", &set(8), None), hash);
         let again = set(8).into_keys().map(|cluster| (cluster, "later".to_owned()));
-        assert_ne!(confirmation_hash("a", &again.collect()), hash);
+        assert_ne!(confirmation_hash("a", &again.collect(), None), hash);
+        // One that came too late is of no later question, and the answer to that is of none after it.
+        let Verdict::Held { hash: second, .. } =
+            budget("a", None, &set(8), 10, (Some(&hash), Some(&hash)), now)
+        else {
+            panic!()
+        };
+        let confirmed = budget("a", None, &set(8), 10, (Some(&second), Some(&hash)), now);
+        assert!(matches!(confirmed, Verdict::Allowed { .. }));
+        let third = budget("a", None, &set(8), 10, (Some(&second), Some(&second)), now);
+        assert!(matches!(third, Verdict::Held { hash, .. } if hash != second));
     }
 }
 

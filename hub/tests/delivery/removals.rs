@@ -142,6 +142,83 @@ async fn confirmed_removals_wait_for_what_replaces_them_and_say_so() {
     );
 }
 
+/// Given Bundles whose removal is held, when somebody deletes them by hand, then the clusters keep the objects, the question stays, and
+/// its answer reaches them.
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_by_hand_and_is_not_wanted_goes_with_the_confirmation() {
+    let world = World::five().await;
+    world.apply("app", on(&ALL)).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.apply("app", on(&ALL[..1])).await;
+    world.until("app", "the removals are held", asked).await;
+    for cluster in &ALL[1..] {
+        world.delete_bundle(cluster, "app").await;
+    }
+    world.rest().await;
+    let status = world.status("app").await;
+    let noted: Vec<&str> = status.let_go.iter().map(|note| note.cluster.as_str()).collect();
+    assert_eq!(noted, &ALL[1..]);
+    assert_eq!(world.dispatched("app").await.len(), 1);
+    let hash = asked(&world).await.unwrap();
+    let confirmed = json!({"metadata": {"annotations": {"roundhouse.dev/confirm-deletes": hash}}});
+    for cluster in &ALL[1..] {
+        world.agents.script(cluster, Script::Silent).await;
+    }
+    world.patch("app", confirmed).await;
+    for cluster in &ALL[1..] {
+        let by = world
+            .until("app", &format!("{cluster} is told"), async |world: &World| {
+                world.bundle(cluster, "app").await?.spec.deletion
+            })
+            .await
+            .confirmed_by;
+        assert_eq!(by, hash);
+    }
+    world.rest().await;
+    assert_eq!(world.status("app").await.let_go, []);
+    for cluster in &ALL[1..] {
+        world.agents.script(cluster, Script::Ready).await;
+        world.until_removed("app", cluster).await;
+    }
+    world.rest().await;
+    assert_eq!(world.dispatched("app").await.len(), 1);
+    assert_eq!(asked(&world).await, None);
+}
+
+/// Given removals that were asked about, when they are no longer wanted before somebody confirms them, then that confirmation is of no
+/// later question about the same Bundles.
+#[tokio::test(start_paused = true)]
+async fn a_confirmation_that_comes_too_late_confirms_nothing_later() {
+    let world = World::five().await;
+    let confirm = |hash: &str| json!({"metadata": {"annotations": {"roundhouse.dev/confirm-deletes": hash}}});
+    world.apply("app", on(&ALL)).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.apply("app", on(&ALL[..1])).await;
+    let hash = world.until("app", "the removals are held", asked).await;
+    world.apply("app", on(&ALL)).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.rest().await;
+    assert_eq!(asked(&world).await, None);
+    world.patch("app", confirm(&hash)).await;
+    world.rest().await;
+    assert_eq!(world.status("app").await.spent_confirmation.as_ref(), Some(&hash));
+    world.apply("app", on(&ALL[..1])).await;
+    let second = world.until("app", "the removals are held once more", asked).await;
+    assert_ne!(second, hash);
+    world.rest().await;
+    assert_eq!(world.dispatched("app").await.len(), 5);
+    // What means nothing is not noted, and answers nothing.
+    world.patch("app", confirm("yes")).await;
+    world.rest().await;
+    assert_eq!(asked(&world).await.as_ref(), Some(&second));
+    world.patch("app", confirm(&second)).await;
+    for cluster in &ALL[1..] {
+        world.until_removed("app", cluster).await;
+    }
+    world.rest().await;
+    assert_eq!(world.status("app").await.spent_confirmation, Some(second));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_step_whose_condition_over_the_fleet_holds_is_at_rest() {
     let east = ALL.map(|name| (name, "east"));

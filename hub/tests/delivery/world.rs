@@ -384,6 +384,13 @@ impl World {
         bundles.delete(&name, &DeleteParams::default()).await.unwrap();
     }
 
+    /// Deletes a Bundle as `kubectl delete` does, without waiting.
+    pub(crate) async fn delete_bundle(&self, cluster: &str, app: &str) {
+        let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &format!("cluster-{cluster}"));
+        let params = DeleteParams::default();
+        bundles.delete(&format!("default.{app}"), &params).await.unwrap();
+    }
+
     pub(crate) async fn decision(&self, name: &str) -> Option<Decision> {
         let decisions: Api<Decision> = Api::namespaced(self.client.clone(), "default");
         decisions.get_opt(name).await.unwrap()

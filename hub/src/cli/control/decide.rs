@@ -364,7 +364,14 @@ mod tests {
             ("c1".to_owned(), "u1".to_owned()),
             ("c2".to_owned(), "u2".to_owned()),
         ]);
-        let held = removal::budget("default/web", None, &losing, 4, None, jiff::Timestamp::UNIX_EPOCH);
+        let held = removal::budget(
+            "default/web",
+            None,
+            &losing,
+            4,
+            (None, None),
+            jiff::Timestamp::UNIX_EPOCH,
+        );
         let removal::Verdict::Held { hash, message, .. } = held else {
             panic!("two of four are held")
         };

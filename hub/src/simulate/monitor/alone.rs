@@ -43,6 +43,9 @@ pub(super) struct Alone {
     silenced: BTreeMap<Arc<str>, Vec<Duration>>,
     /// From when until when requests of agents to their members failed now and then.
     hindered: BTreeMap<Arc<str>, Vec<(Duration, Duration)>>,
+    /// What agents have removed as they were told. Where no ledger answers for it any more a repeated request has made it once more,
+    /// and for how long that may be removed is P5's to say.
+    removed: BTreeSet<(Arc<str>, Key)>,
     /// The tables of its member that an agent has asked for since it was started. Those of a simulation keep nothing on a disk
     /// of theirs: one that is cut off before it has seen its Bundles asks for none, and knows nothing to put right.
     looked: BTreeMap<Arc<str>, BTreeSet<String>>,
@@ -50,19 +53,26 @@ pub(super) struct Alone {
 
 impl Check for Alone {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
-        let Some(since) = model.cut.get(&commit.server) else {
-            return;
-        };
         if &*commit.server == HUB || &*commit.key.table == LEDGERS {
             return;
         }
         let place = (commit.server.clone(), commit.key.clone());
-        if commit.by().and_then(|who| who.agent()).is_some() {
+        let by_its_agent = commit.by().and_then(|who| who.agent()).is_some();
+        let Some(since) = model.cut.get(&commit.server) else {
+            if by_its_agent && commit.deletes() {
+                self.removed.insert(place);
+            }
+            return;
+        };
+        if by_its_agent {
             if commit.deletes() {
                 found.judges(Promise::P9);
-                if !told_before(commit, model, *since) {
+                let told = told_before(commit, model, *since);
+                if told == Some(false) || (told.is_none() && !self.removed.contains(&place)) {
                     let expected = "nothing to be deleted that was not told before the agent was cut off";
                     found.broke(Promise::P9, commit.object(), expected, "it was deleted");
+                } else {
+                    self.removed.insert(place.clone());
                 }
             }
             if self
@@ -181,21 +191,19 @@ impl Alone {
     }
 }
 
-/// Whether what lets an object go was on the hub before its agent was cut off.
-fn told_before(commit: &Commit, model: &Model, since: Duration) -> bool {
-    let Some((_, ledger)) = model.ledger_of(&commit.server, &commit.key) else {
-        return false;
-    };
+/// Whether what lets an object go was on the hub before its agent was cut off, if a ledger answers for it.
+fn told_before(commit: &Commit, model: &Model, since: Duration) -> Option<bool> {
+    let (_, ledger) = model.ledger_of(&commit.server, &commit.key)?;
     let Some(held) = model.by_uid(&ledger.spec.bundle_uid) else {
-        return false;
+        return Some(false);
     };
     let key = &commit.key;
     let contents = held.contents_of(ledger.spec.epoch).iter();
     let mut early = contents.filter(|(_, content)| content.at <= since);
-    early.any(|(generation, content)| {
+    Some(early.any(|(generation, content)| {
         let lacks = !content.carries(&key.table, &key.namespace, &key.name);
         content.spec.deletion.is_some() || (*generation == ledger.spec.generation && lacks)
-    })
+    }))
 }
 
 /// Whether the agent puts right what others change of an object.

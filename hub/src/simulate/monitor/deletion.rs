@@ -22,6 +22,7 @@ use roundhouse_api::{
     names::{annotation, bundle_name, cluster_namespace, cluster_of_namespace, step_of_bundle},
 };
 use roundhouse_apiserver::Key;
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -30,7 +31,7 @@ use std::{
 
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
-    /// What each Application was ever asked to confirm.
+    /// What was ever confirmed of each Application, and is not spent.
     confirmed: BTreeMap<(Arc<str>, Arc<str>), BTreeSet<String>>,
     /// When agents removed what on evidence: so it may be removed once more where a request that something on the way repeated
     /// made it again.
@@ -278,13 +279,16 @@ fn recreates(config: &ManifestConfig, key: &Key) -> bool {
 }
 
 impl Deletions {
+    /// What is spent confirms nothing any more, though the annotation stays.
     fn note_confirmation(&mut self, commit: &Commit) {
-        if let Some(confirmed) = annotation_of(commit.after(), annotation::CONFIRM_DELETES) {
-            let name = (commit.key.namespace.clone(), commit.key.name.clone());
-            self.confirmed
-                .entry(name)
-                .or_default()
-                .insert(confirmed.to_owned());
+        let name = (commit.key.namespace.clone(), commit.key.name.clone());
+        let confirmed = self.confirmed.entry(name).or_default();
+        if let Some(hash) = annotation_of(commit.after(), annotation::CONFIRM_DELETES) {
+            confirmed.insert(hash.to_owned());
+        }
+        let spent = commit.after().pointer("/status/spentConfirmation");
+        if let Some(spent) = spent.and_then(Value::as_str) {
+            confirmed.remove(spent);
         }
     }
 

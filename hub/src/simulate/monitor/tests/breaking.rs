@@ -628,6 +628,14 @@ fn p5_the_hub_deletes_a_bundle_only_with_its_evidence() {
         world.breaks(Promise::P5, BUNDLE, why);
     }
     let world = World::delivered();
+    let mut spent = application(&passed());
+    spent["metadata"]["annotations"] = json!({annotation::CONFIRM_DELETES: "0123456789abcdef"});
+    spent["status"]["spentConfirmation"] = json!("0123456789abcdef");
+    world.put(None, APPLICATION, &spent);
+    let removed = with_deletion(bundle(2), "0123456789abcdef");
+    world.put(Some(&world.hub), BUNDLE, &removed);
+    world.breaks(Promise::P5, BUNDLE, "nobody has confirmed that");
+    let world = World::delivered();
     let mut confirmed = application(&passed());
     confirmed["metadata"]["annotations"] = json!({annotation::CONFIRM_DELETES: "0123456789abcdef"});
     world.put(None, APPLICATION, &confirmed);
@@ -1256,16 +1264,36 @@ async fn p9_what_a_cut_off_agent_deletes_it_was_told_before() {
     world.note(&Note::Cut(C1.into()));
     world.remove(Some(&agent()), DEPLOYMENT);
     world.holds();
+    // What a request has made late that was removed before may be removed once more, of another object that says nothing.
     let world = World::delivered();
-    world.note(&Note::Cut(C1.into()));
-    advance(Duration::from_secs(1)).await;
     tombstone(&world);
     world.remove(Some(&agent()), DEPLOYMENT);
-    world.breaks(
-        Promise::P9,
-        DEPLOYMENT,
-        "that was not told before the agent was cut off",
-    );
+    world.remove(Some(&agent()), LEDGER);
+    world.note(&Note::Cut(C1.into()));
+    let mut ours = deployment("web:1");
+    ours["metadata"]["annotations"][annotation::OWNED_BY] = json!("h/default.web");
+    world.overdue.store(true, Ordering::Relaxed);
+    world.put(Some(&agent()), DEPLOYMENT, &ours);
+    world.overdue.store(false, Ordering::Relaxed);
+    world.remove(Some(&agent()), DEPLOYMENT);
+    world.holds();
+    for was_removed in [false, true] {
+        let world = World::delivered();
+        if was_removed {
+            // By somebody else, and the agent put it right.
+            world.remove(None, DEPLOYMENT);
+            world.put(Some(&agent()), DEPLOYMENT, &deployment("web:1"));
+        }
+        world.note(&Note::Cut(C1.into()));
+        advance(Duration::from_secs(1)).await;
+        tombstone(&world);
+        world.remove(Some(&agent()), DEPLOYMENT);
+        world.breaks(
+            Promise::P9,
+            DEPLOYMENT,
+            "that was not told before the agent was cut off",
+        );
+    }
 }
 
 #[test]
