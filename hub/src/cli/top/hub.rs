@@ -1,6 +1,6 @@
 //! The hub's own process.
 
-use super::scrape::{self, by, quantile, samples, since, sum};
+use super::scrape::{self, by, quantile, samples, since, sum, total};
 use crate::cli::{columns, format::Format};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ impl HubView {
         let refused = outcomes
             .iter()
             .filter(|(outcome, _)| *outcome != "ok")
-            .map(|(_, n)| n);
+            .map(|(_, n)| *n);
         HubView {
             standing,
             recent: before.is_some(),
@@ -62,7 +62,7 @@ impl HubView {
             bundles: of("roundhouse_bundles", "state"),
             applications: of("roundhouse_applications", "phase"),
             writes: of("roundhouse_writes_total", "resource"),
-            refused: refused.sum(),
+            refused: total(refused),
         }
     }
 

@@ -61,7 +61,13 @@ fn sample(line: &str) -> Option<Sample<'_>> {
 
 /// The sum of what is called `name`.
 pub(super) fn sum(samples: &[Sample<'_>], name: &str) -> f64 {
-    samples.iter().filter(|s| s.name == name).map(|s| s.value).sum()
+    let of_name = samples.iter().filter(|s| s.name == name);
+    total(of_name.map(|s| s.value))
+}
+
+/// The sum of some values: that of none is 0, and not the -0 that `Iterator::sum` begins with.
+pub(super) fn total(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, |sum, value| sum + value)
 }
 
 /// The sums of what is called `name`, by the value of a label.
