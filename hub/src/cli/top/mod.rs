@@ -38,8 +38,9 @@ pub(super) struct Args {
     /// What to look at
     #[arg(value_enum)]
     subject: Subject,
-    /// Address of the hub's metrics port, for hub and clusters; 127.0.0.1:9464 if absent
-    #[arg(long, value_name = "A")]
+    /// Address of the hub's metrics port, for hub and clusters: HOST:PORT, or the URL that `roundhouse serve` prints;
+    /// 127.0.0.1:9464 if absent
+    #[arg(long, value_name = "A", value_parser = port::address)]
     metrics: Option<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]

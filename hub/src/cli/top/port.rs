@@ -17,6 +17,26 @@ const LONGEST: usize = 64 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Port<'a>(pub(super) &'a str);
 
+/// `HOST:PORT` of an address as people have it: that, or the URL that `roundhouse serve` prints.
+///
+/// # Errors
+/// It is another URL, or has no port; the message says what to write.
+pub(super) fn address(text: &str) -> Result<String, String> {
+    let wrong = || {
+        "use HOST:PORT, such as 127.0.0.1:9464, or the http://HOST:PORT/metrics that roundhouse serve prints"
+            .to_owned()
+    };
+    let rest = text.strip_prefix("http://").unwrap_or(text);
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    let rest = rest.strip_suffix("/metrics").unwrap_or(rest);
+    let (host, port) = rest.rsplit_once(':').ok_or_else(wrong)?;
+    let is_host = !host.is_empty() && !host.contains(|c: char| c == '/' || c.is_whitespace());
+    match is_host && port.parse::<u16>().is_ok() {
+        true => Ok(rest.to_owned()),
+        false => Err(wrong()),
+    }
+}
+
 type Asked = Result<(StatusCode, Bytes), Box<dyn Error + Send + Sync>>;
 
 impl Port<'_> {

@@ -5,7 +5,7 @@ use super::{
     agents::{self, AgentRow, AgentsView},
     check, clusters,
     hub::{self, HubView},
-    port::Port,
+    port::{Port, address},
     scrape::{by, quantile, samples, sum},
 };
 use crate::{
@@ -72,6 +72,18 @@ fn a_hub_is_read_of_its_own_metrics() {
     insta::assert_snapshot!("hub", hub::draw(&view, Format::Table));
     insta::assert_snapshot!("hub-wide", hub::draw(&view, Format::Wide));
     insta::assert_json_snapshot!("hub-json", view.structured());
+}
+
+#[test]
+fn of_a_hub_that_did_nothing_yet_everything_is_zero() {
+    let view = HubView::of("", None, "leading: epoch 1".to_owned());
+    let drawn = hub::draw(&view, Format::Wide);
+    assert!(drawn.contains(" of 0 bundles since it started"), "{drawn}");
+    let structured = view.structured().to_string();
+    assert!(
+        !drawn.contains("-0") && !structured.contains("-0"),
+        "{drawn}{structured}"
+    );
 }
 
 #[test]
@@ -192,6 +204,36 @@ async fn the_port_is_asked_and_a_port_that_is_none_is_told_with_what_to_try() {
     let failure = port.fleet().await.unwrap_err().to_string();
     for part in ["[E-METRICS]", "\ncause: ", "\ntry: ", "--metrics-listen"] {
         assert!(failure.contains(part), "{part:?} is missing in\n{failure}");
+    }
+}
+
+#[test]
+fn the_port_may_be_given_as_the_hub_prints_it() {
+    for (text, expected) in [
+        ("127.0.0.1:9964", "127.0.0.1:9964"),
+        ("hub.example.org:80", "hub.example.org:80"),
+        ("[::1]:9464", "[::1]:9464"),
+        ("http://127.0.0.1:9964", "127.0.0.1:9964"),
+        ("http://127.0.0.1:9964/", "127.0.0.1:9964"),
+        ("http://127.0.0.1:9964/metrics", "127.0.0.1:9964"),
+        ("http://[::1]:9964/metrics/", "[::1]:9964"),
+    ] {
+        assert_eq!(address(text).as_deref(), Ok(expected), "{text}");
+    }
+    for text in [
+        "https://127.0.0.1:9964",
+        "http://127.0.0.1",
+        "http://127.0.0.1:9964/fleet",
+        "http://127.0.0.1:9964/metrics?x=1",
+        "ftp://a:1",
+        "127.0.0.1",
+        ":9464",
+        "a:99999",
+        "a b:1",
+        "",
+    ] {
+        let refused = address(text).unwrap_err();
+        assert!(refused.contains("use HOST:PORT"), "{text}: {refused}");
     }
 }
 
