@@ -59,6 +59,16 @@ impl Failure {
         self
     }
 
+    /// Adds what to do after what to try.
+    #[must_use]
+    pub fn then(mut self, next: &str) -> Self {
+        self.advice = Some(match self.advice {
+            Some(advice) => format!("{advice}, then {next}"),
+            None => next.to_owned(),
+        });
+        self
+    }
+
     /// Adds something else to try.
     #[must_use]
     pub fn or_try(mut self, other: &str) -> Self {

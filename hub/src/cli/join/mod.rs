@@ -1,15 +1,13 @@
 //! `roundhouse join`
 
 mod invitation;
+mod token;
 
 use super::{Failure, hub, kubeconfig, terminal};
 use clap::ValueEnum;
 use invitation::Hub;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::{
-    authentication::v1::{TokenRequest, TokenRequestSpec},
-    core::v1::ServiceAccount,
-};
+use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client, Error, ResourceExt, api::PostParams};
 use roundhouse_api::{
     clock::{Clock, SystemClock},
@@ -30,7 +28,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// certificate within the time of --ttl. The agent makes its key itself; what it asks for is given when the cluster is
 /// accepted: with --auto-accept at once, otherwise by `roundhouse accept`.
 ///
-/// Joining again ends the identity that the cluster's agent has had until now. A cluster that was accepted before keeps what is
+/// Joining again ends the identity that the cluster's agent has had until now; first it is tried whether the hub gives a token at
+/// all, and where it gives none nothing is changed. A cluster that was accepted before keeps what is
 /// placed there, and its new agent waits to be accepted all the same.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -111,13 +110,17 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let reached = Hub::of(&config, args.hub_url.as_deref(), args.hub_ca.as_deref())?;
     let client = hub::connect(args.kubeconfig.as_deref()).await?;
     let (cluster, name) = (&args.cluster, args.cluster.as_str());
-    let found = find(&client, cluster).await?;
-    let asked = invited(&client, cluster, found, &args).await?;
-    let serial = asked.spec.serial;
-    let method = prepared(&client, cluster, serial, args.timeout).await?;
-    let (token, until) = token(&client, cluster, args.ttl).await?;
-    let kubeconfig = invitation::kubeconfig(&reached, cluster, serial, &method, &token);
-    terminal::print(&shown(args.output, cluster, &kubeconfig)?)?;
+    let Asked { serial, anew } = ask(&client, &args).await?;
+    let printed = async {
+        let method = prepared(&client, cluster, serial, args.timeout).await?;
+        let (token, until) = token::given(&client, cluster, args.ttl).await?;
+        let kubeconfig = invitation::kubeconfig(&reached, cluster, serial, &method, &token);
+        terminal::print(&shown(args.output, cluster, &kubeconfig)?)?;
+        Ok(until)
+    };
+    let until = printed
+        .await
+        .map_err(|failure| not_printed(failure, cluster, serial, anew))?;
     eprintln!("cluster {name} is invited until {until}");
     match args.auto_accept {
         true => eprintln!("next: start its agent with what is printed: it is let in at once"),
@@ -130,6 +133,39 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An invitation that the Cluster says and that nobody has got yet.
+#[derive(Debug)]
+struct Asked {
+    serial: u32,
+    /// Whether the Cluster was there before: its agent's identity ends with what was written.
+    anew: bool,
+}
+
+/// Writes the invitation into the Cluster, which ends what its agent was: only where a token can be given for it.
+async fn ask(client: &Client, args: &Args) -> Result<Asked, Failure> {
+    let cluster = &args.cluster;
+    let found = find(client, cluster).await?;
+    let anew = found.is_some();
+    token::tried(client, cluster, args.ttl).await?;
+    let written = invited(client, cluster, found, args).await?;
+    Ok(Asked {
+        serial: written.spec.serial,
+        anew,
+    })
+}
+
+/// What failed when the invitation was written already.
+fn not_printed(failure: Failure, cluster: &ClusterName, serial: u32, anew: bool) -> Failure {
+    if !anew {
+        return failure.then("the same command again");
+    }
+    failure
+        .because(format!(
+            "spec.serial of cluster {cluster} is {serial} now: the identity that its agent had until now ends, and nobody has the new invitation"
+        ))
+        .then("the same command again, and start the agent with what that prints: until then the cluster is not reached")
 }
 
 async fn find(client: &Client, cluster: &ClusterName) -> Result<Option<Cluster>, Failure> {
@@ -251,44 +287,9 @@ async fn prepared(
             Some(why) => failure.because(why),
             None => failure,
         };
-        return Err(failure.advise("check that a hub runs (roundhouse serve), then the same command again"));
+        return Err(failure.advise("check that a hub runs (roundhouse serve)"));
     };
     found
-}
-
-async fn token(
-    client: &Client,
-    cluster: &ClusterName,
-    ttl: SignedDuration,
-) -> Result<(String, Timestamp), Failure> {
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &cluster.namespace());
-    let request = TokenRequest {
-        spec: Some(TokenRequestSpec {
-            expiration_seconds: Some(ttl.as_secs()),
-            ..TokenRequestSpec::default()
-        }),
-        ..TokenRequest::default()
-    };
-    let given = accounts
-        .create_token_request(JOIN_ACCOUNT, &PostParams::default(), &request)
-        .await;
-    let refused = || {
-        Failure::new(
-            "E-TOKEN",
-            format!("no token is given to invite cluster {cluster} with"),
-        )
-    };
-    let given = given.map_err(|error| {
-        hub::refused(refused(), error).advise(format!(
-            "kubectl auth can-i create serviceaccounts/token -n {} with the same kubeconfig",
-            cluster.namespace()
-        ))
-    })?;
-    let status = given.status.unwrap_or_default();
-    match (status.token, status.expiration_timestamp) {
-        (Some(token), Some(until)) => Ok((token, until.0)),
-        _ => Err(refused().because("the answer of the API server has no token")),
-    }
 }
 
 /// One command of a shell, whose arguments everybody on the machine may see: the invitation is none of them (an assignment before a
@@ -321,6 +322,8 @@ fn shown(shape: Shape, cluster: &ClusterName, kubeconfig: &Value) -> Result<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+    use roundhouse_apiserver::{Identity, Server, TokenKey};
 
     #[test]
     fn times_are_from_ten_minutes_to_thirty_days() {
@@ -344,6 +347,101 @@ mod tests {
         for text in ["http://hub:6443", "hub:6443", "https://", "https://a b"] {
             assert!(url(text).is_err(), "{text}");
         }
+    }
+
+    /// A hub that has the cluster c1, whose agent was let in by serial 3; jane may write Clusters, and nothing else.
+    async fn hub(tokens: bool) -> (Server, Api<Cluster>) {
+        let server = Server::builder().rbac();
+        let server = match tokens {
+            true => server.tokens(TokenKey::generate().unwrap()),
+            false => server,
+        };
+        let server = server.build();
+        let admin = Client::new(server.service_as(Some(Identity::admin())), "default");
+        let options = crate::run::HubOptions::default();
+        crate::run::install(&admin, &options).await.unwrap();
+        let params = PostParams::default();
+        let role: ClusterRole = serde_json::from_value(json!({"metadata": {"name": "inviting"}, "rules": [
+            {"apiGroups": ["roundhouse.dev"], "resources": ["clusters"], "verbs": ["*"]}]}))
+        .unwrap();
+        let binding: ClusterRoleBinding = serde_json::from_value(json!({"metadata": {"name": "inviting"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "inviting"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}]}))
+        .unwrap();
+        Api::all(admin.clone()).create(&params, &role).await.unwrap();
+        Api::all(admin.clone()).create(&params, &binding).await.unwrap();
+        let spec = ClusterSpec {
+            accepted: true,
+            serial: 3,
+            ..ClusterSpec::default()
+        };
+        let clusters: Api<Cluster> = Api::all(admin);
+        clusters.create(&params, &Cluster::new("c1", spec)).await.unwrap();
+        (server, clusters)
+    }
+
+    fn args(cluster: &str) -> Args {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: Args,
+        }
+        <Line as clap::Parser>::parse_from(["join", cluster]).args
+    }
+
+    #[tokio::test]
+    async fn where_no_token_is_given_a_cluster_stays_as_it_is() {
+        for (tokens, who, advice) in [
+            (
+                false,
+                Identity::admin(),
+                "the hub gives no tokens of ServiceAccounts",
+            ),
+            (
+                true,
+                Identity::new("jane", ["system:authenticated"]),
+                "kubectl auth can-i create serviceaccounts/roundhouse-join --subresource=token -n cluster-c1",
+            ),
+        ] {
+            let (server, clusters) = hub(tokens).await;
+            let client = Client::new(server.service_as(Some(who)), "default");
+            let failure = ask(&client, &args("c1")).await.unwrap_err().to_string();
+            for part in [
+                "invite cluster c1 with",
+                "[E-TOKEN]",
+                "nothing was changed",
+                advice,
+            ] {
+                assert!(failure.contains(part), "{part:?} is missing in\n{failure}");
+            }
+            assert_eq!(clusters.get("c1").await.unwrap().spec.serial, 3);
+            assert!(ask(&client, &args("c2")).await.is_err());
+            assert!(clusters.get_opt("c2").await.unwrap().is_none());
+        }
+    }
+
+    #[tokio::test]
+    async fn where_a_token_can_be_given_the_serial_grows_and_a_failure_says_so() {
+        let (server, clusters) = hub(true).await;
+        let client = Client::new(server.service_as(Some(Identity::admin())), "default");
+        let asked = ask(&client, &args("c1")).await.unwrap();
+        assert!(asked.serial > 3 && asked.anew, "{asked:?}");
+        assert_eq!(clusters.get("c1").await.unwrap().spec.serial, asked.serial);
+        let cluster = ClusterName::new("c1").unwrap();
+        // No hub runs here.
+        let silent = prepared(&client, &cluster, asked.serial, 0).await.unwrap_err();
+        let failure = not_printed(silent, &cluster, asked.serial, asked.anew).to_string();
+        let serial = format!("spec.serial of cluster c1 is {} now: the identity", asked.serial);
+        for part in [
+            serial.as_str(),
+            "check that a hub runs (roundhouse serve), then the same command again, and start",
+        ] {
+            assert!(failure.contains(part), "{part:?} is missing in\n{failure}");
+        }
+        let asked = ask(&client, &args("c2")).await.unwrap();
+        assert!(!asked.anew);
+        let failure = not_printed(Failure::new("E-X", "x"), &cluster, asked.serial, asked.anew).to_string();
+        assert_eq!(failure, "error: x [E-X]\ntry:   the same command again");
     }
 
     #[test]
