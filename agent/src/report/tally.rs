@@ -99,8 +99,11 @@ impl Tally {
             let message = self.kept_deleted().unwrap_or_default();
             verdict(AVAILABLE, true, "Ready", message)
         } else {
-            let message = format!("{} of {} objects are ready {waiting}", counts.ready, counts.total);
-            verdict(AVAILABLE, false, "NotReady", message.trim_end().to_owned())
+            let mut message = format!("{} of {} objects are ready", counts.ready, counts.total);
+            if !waiting.is_empty() {
+                message = format!("{message}: {waiting}");
+            }
+            verdict(AVAILABLE, false, "NotReady", message)
         };
         let refused = leaving.iter().find(|leaving| leaving.refused);
         let going = if refused.is_some() { 0 } else { leaving.len() };

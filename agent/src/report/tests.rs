@@ -119,6 +119,21 @@ fn phases_and_counts() {
 }
 
 #[test]
+fn what_is_not_ready_is_named_behind_the_counts() {
+    for (observations, message) in [
+        (
+            vec![fine(0), waiting(1)],
+            "1 of 2 objects are ready: Thing n1: soon",
+        ),
+        (vec![fine(0), refused(1)], "1 of 2 objects are ready"),
+    ] {
+        let status = report(&observations, None, 1);
+        let available = condition::get(&status.conditions, AVAILABLE).unwrap();
+        assert_eq!(available.message, message);
+    }
+}
+
+#[test]
 fn conditions_say_what_and_why() {
     let ready = [
         "Applied=True Applied",

@@ -140,7 +140,7 @@ pub(super) fn report(observed: &Observed) -> (ClusterState, String) {
             let counts = status.counts.unwrap_or_default();
             let applied = is_applied(observed, status).unwrap_or(counts.applied == counts.total);
             match applied && status.phase.is_some() {
-                true => (ClusterState::Applied, readiness(status)),
+                true => (ClusterState::Applied, readiness(observed, status)),
                 false => (
                     ClusterState::Progressing,
                     format!("{}/{} applied", counts.applied, counts.total),
@@ -173,8 +173,8 @@ fn held_back(observed: &Observed) -> Option<String> {
     held.then(|| cut(format!("{}: {}", condition.reason, condition.message)))
 }
 
-/// `1/2 ready`: replicas where there are workloads, objects otherwise.
-fn readiness(status: &BundleStatus) -> String {
+/// `1/2 ready`: replicas where there are workloads, objects otherwise, with what the agent waits for.
+fn readiness(observed: &Observed, status: &BundleStatus) -> String {
     let omitted = status.omitted_workloads.unwrap_or_default();
     let desired: u64 = status.workloads.iter().map(|w| u64::from(w.desired)).sum();
     let desired = desired + omitted.desired;
@@ -183,8 +183,24 @@ fn readiness(status: &BundleStatus) -> String {
     let counts = status.counts.unwrap_or_default();
     match ready < desired {
         true => format!("{ready}/{desired} ready"),
-        false => format!("{}/{} objects ready", counts.ready, counts.total),
+        false => {
+            let text = format!("{}/{} objects ready", counts.ready, counts.total);
+            match awaited(observed, status) {
+                Some(awaited) => cut(format!("{text}: {awaited}")),
+                None => text,
+            }
+        }
     }
+}
+
+/// What of this generation the agent waits for: `Service w: the load balancer has no address yet`.
+fn awaited<'a>(observed: &Observed, status: &'a BundleStatus) -> Option<&'a str> {
+    let condition = condition::get(&status.conditions, PROGRESSING)?;
+    let own = condition
+        .observed_generation
+        .is_none_or(|generation| generation == observed.generation);
+    let says = condition.status == "True" && own && !condition.message.is_empty();
+    says.then_some(condition.message.as_str())
 }
 
 /// The first failure, by name; of a bundle that was refused as a whole, why.
@@ -353,6 +369,49 @@ mod tests {
         let progressing = observed(2, BundlePhase::Progressing, &[(APPLIED, "Waiting")]);
         assert_eq!(state([unhealthy(2), ready]), ClusterState::Unhealthy);
         assert_eq!(state([unhealthy(2), progressing]), ClusterState::Failed);
+    }
+
+    #[test]
+    fn the_object_that_is_waited_for_is_named_with_its_reason() {
+        let waiting = |generation, status, message: &str| {
+            let mut observed = observed(2, BundlePhase::Progressing, &[]);
+            let known = Arc::make_mut(observed.status.get_or_insert_default());
+            known.counts = Some(Counts {
+                total: 3,
+                applied: 3,
+                ready: 1,
+                failed: 0,
+            });
+            let verdict = Verdict {
+                type_: PROGRESSING,
+                status,
+                reason: "WaitingForObjects",
+                message: message.to_owned(),
+            };
+            condition::set(
+                &mut known.conditions,
+                verdict,
+                Some(generation),
+                Timestamp::UNIX_EPOCH,
+            );
+            said(&observed)
+        };
+        let why = "Service w: the load balancer has no address yet";
+        assert_eq!(
+            waiting(2, Status::True, why),
+            "Applied: 1/3 objects ready: Service w: the load balancer has no address yet"
+        );
+        for (generation, status, message) in [
+            (1, Status::True, why),
+            (2, Status::False, why),
+            (2, Status::True, ""),
+        ] {
+            assert_eq!(waiting(generation, status, message), "Applied: 1/3 objects ready");
+        }
+        let long = waiting(2, Status::True, &"é".repeat(1_000));
+        let text = long.strip_prefix("Applied: ").unwrap();
+        assert_eq!(text.chars().count(), MAX_MESSAGE + 1, "{text}");
+        assert!(text.ends_with("é…"), "{text}");
     }
 
     #[test]
