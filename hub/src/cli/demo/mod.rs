@@ -137,7 +137,10 @@ async fn play(args: &Args, screen: &mut Screen, started: Instant) -> Result<Exit
     for yaml in samples::OTHERS {
         samples::create(&client, &samples::read(yaml)?).await?;
     }
-    let look = outcome::where_to_look(&access);
+    let program = std::env::current_exe().ok();
+    let path = std::env::var_os("PATH");
+    let program = program.and_then(|program| outcome::on_path(&program, path.as_deref()));
+    let look = outcome::where_to_look(&access, program);
     match args.output {
         Format::Text => stage.screen.print(&look)?,
         Format::Json => stage.screen.say(look.trim()),

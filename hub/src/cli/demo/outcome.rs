@@ -6,7 +6,7 @@ use super::{
     view::View,
 };
 use serde_json::{Value, json};
-use std::fmt::Write as _;
+use std::{ffi::OsStr, fmt::Write as _, path::Path};
 
 /// Resumes a suspended workflow (the seed's control: the user sets `suspend` to false).
 const RESUME: &str = r#"kubectl patch application checkout --subresource status --type merge -p '{"status":{"workflow":{"suspend":false}}}'"#;
@@ -41,8 +41,20 @@ pub(super) fn as_text(view: &View, seconds: f64, style: Style) -> String {
     text
 }
 
-/// Commands to look around with, ready to be copied.
-pub(super) fn where_to_look(access: &Access) -> String {
+/// How a shell comes to know this program as `roundhouse`, if the words of its `PATH` do not lead to it already: after
+/// `cargo run` they do not.
+pub(super) fn on_path(program: &Path, path: Option<&OsStr>) -> Option<String> {
+    let directory = program.parent()?;
+    let is_known = |path| {
+        let mut known = std::env::split_paths(path).map(|directory| directory.join("roundhouse"));
+        // The first that is there is the one that is started.
+        known.find(|known| known.is_file()).as_deref() == Some(program)
+    };
+    (!path.is_some_and(is_known)).then(|| format!("export PATH=\"{}:$PATH\"", directory.display()))
+}
+
+/// Commands to look around with, ready to be copied. `program` is what makes this program known, as [`on_path`] says.
+pub(super) fn where_to_look(access: &Access, program: Option<String>) -> String {
     let hub = access.hub.display();
     let mut text = format!(
         "\nlook around while this runs (Ctrl-C ends it); the hub is at {}\n",
@@ -54,6 +66,9 @@ pub(super) fn where_to_look(access: &Access) -> String {
             let _ = writeln!(text, "  {command}");
         }
     };
+    if let Some(program) = program {
+        entry("this program, where no other shell knows it yet", &[program]);
+    }
     entry(
         "what was decided, and what became of it",
         &[
@@ -101,4 +116,35 @@ pub(super) fn where_to_look(access: &Access) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_the_shell_does_not_know_is_made_known() {
+        let home = tempfile::tempdir().unwrap();
+        let of = |name: &str| home.path().join(name);
+        for name in ["target", "bin", "empty"] {
+            std::fs::create_dir(of(name)).unwrap();
+        }
+        for name in ["target", "bin"] {
+            std::fs::write(of(name).join("roundhouse"), "").unwrap();
+        }
+        let program = of("target").join("roundhouse");
+        let export = format!("export PATH=\"{}:$PATH\"", of("target").display());
+        let told = |words: &[&str]| {
+            let path = std::env::join_paths(words.iter().map(|name| of(name))).unwrap();
+            on_path(&program, Some(&path))
+        };
+        assert_eq!(told(&["empty", "target", "bin"]), None);
+        assert_eq!(
+            told(&["bin", "target"]),
+            Some(export.clone()),
+            "another one is started"
+        );
+        assert_eq!(told(&["empty"]), Some(export.clone()));
+        assert_eq!(on_path(&program, None), Some(export));
+    }
 }
