@@ -125,10 +125,32 @@ fn of_document(
     Document { mut value, place }: Document,
     namespace: Option<&str>,
 ) -> Result<Proposed, Failure> {
-    let (kind, namespace, name) = identify(&value, namespace).map_err(|reason| {
+    let (kind, own, name) = identify(&value).map_err(|reason| {
         Failure::new("E-INPUT", format!("{place} is nothing that can be planned or applied"))
             .because(reason)
             .advise("Application or ComponentDefinition of core.oam.dev/v1beta1, or Placement of roundhouse.dev/v1alpha1, with metadata.name and spec")
+    })?;
+    if let (Some(own), Some(asked)) = (&own, namespace)
+        && own != asked
+    {
+        let what = format!(
+            "{place}: {} {own}/{name} is not in namespace {asked}",
+            kind.word()
+        );
+        return Err(Failure::new("E-INPUT", what)
+            .because(format!(
+                "its metadata.namespace is {own}, and --namespace says {asked}: leave one of them out"
+            ))
+            .advise(format!(
+                "the same without --namespace, for {own}; or without metadata.namespace in the file, for {asked}"
+            )));
+    }
+    let namespace = own.unwrap_or_else(|| namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned());
+    check_dns_label("namespace", &namespace, MAX_LABEL).map_err(|error| {
+        let what = format!("{place}: {} {name} has no namespace that can be", kind.word());
+        Failure::new("E-INPUT", what)
+            .because(error)
+            .advise("another metadata.namespace, or another --namespace where the file names none")
     })?;
     if let Some(map) = value.as_object_mut() {
         map.remove("status");
@@ -195,8 +217,8 @@ pub(super) fn keys(proposed: &[Proposed], kind: Kind) -> BTreeSet<(String, Strin
         .collect()
 }
 
-/// What an object is, with namespace and name; or why it is nothing that is known here.
-fn identify(value: &Value, namespace: Option<&str>) -> Result<(Kind, String, String), String> {
+/// What an object is, with its namespace if it says one, and its name; or why it is nothing that is known here.
+fn identify(value: &Value) -> Result<(Kind, Option<String>, String), String> {
     let map = value.as_object().ok_or("it is no object")?;
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
     let kind = match (text("/apiVersion"), text("/kind")) {
@@ -213,17 +235,7 @@ fn identify(value: &Value, namespace: Option<&str>) -> Result<(Kind, String, Str
     }
     let name = text("/metadata/name").ok_or("it has no metadata.name: give it one")?;
     let own = text("/metadata/namespace").filter(|own| !own.is_empty());
-    if let (Some(own), Some(asked)) = (own, namespace)
-        && own != asked
-    {
-        return Err(format!(
-            "its namespace is {own}, and --namespace says {asked}: leave one of them out"
-        ));
-    }
-    let namespace = own.or(namespace).unwrap_or(DEFAULT_NAMESPACE);
-    check_dns_label("namespace", namespace, MAX_LABEL)
-        .map_err(|error| format!("metadata.namespace: {error}"))?;
-    Ok((kind, namespace.to_owned(), name.to_owned()))
+    Ok((kind, own.map(str::to_owned), name.to_owned()))
 }
 
 #[cfg(test)]
@@ -302,10 +314,20 @@ spec:
             assert!(failure.contains(expected), "{failure}\n has not\n{expected}");
         }
         let named = VALID.replace("{name: web}", "{name: web, namespace: a}");
-        let failure = of(&named, Some("b")).unwrap_err();
-        assert!(
-            failure.contains("its namespace is a, and --namespace says b: leave one of them out"),
-            "{failure}"
+        assert_eq!(
+            of(&named, Some("b")).unwrap_err(),
+            "error: app.yaml, document 1 (line 2): Application a/web is not in namespace b [E-INPUT]\n\
+             cause: its metadata.namespace is a, and --namespace says b: leave one of them out\n\
+             try:   the same without --namespace, for a; or without metadata.namespace in the file, for b"
         );
+        for failure in [
+            of(VALID, Some("B")).unwrap_err(),
+            of(&named.replace("namespace: a", "namespace: B"), None).unwrap_err(),
+        ] {
+            assert!(
+                failure.contains("Application web has no namespace that can be [E-INPUT]\ncause: namespace \"B\" is not a DNS label"),
+                "{failure}"
+            );
+        }
     }
 }
