@@ -208,3 +208,53 @@ fn block_on(verb: impl Future<Output = Result<ExitCode, Failure>>) -> Result<Exi
     // Boxed: the future of a whole fleet is large.
     runtime.block_on(Box::pin(verb))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_with_everything_that_would_do() {
+        for (words, parts) in [
+            (
+                &["serve"][..],
+                &["--embedded", "--kubeconfig <F>", "--in-cluster"][..],
+            ),
+            (&["restore"], &["--from <B>", "--confirm"]),
+            (&["serve", "--embedded"], &["--data-dir <D>"]),
+            (&["restore", "--from", "b"], &["--data-dir <D>"]),
+            (
+                &["serve", "--in-cluster", "--kubeconfig", "f"],
+                &["'--in-cluster' cannot be used with '--kubeconfig <F>'"],
+            ),
+            (
+                &["serve", "--embedded", "--data-dir", "d", "--in-cluster"],
+                &["'--embedded' cannot be used with '--in-cluster'"],
+            ),
+            (
+                &["restore", "--from", "b", "--data-dir", "d", "--confirm"],
+                &["'--from <B>' cannot be used with '--confirm'"],
+            ),
+        ] {
+            let usage = Cli::try_parse_from(["roundhouse"].iter().chain(words)).unwrap_err();
+            let failure = misused(&usage).to_string();
+            let (cause, _) = failure.split_once("\ntry:").unwrap();
+            for part in parts {
+                assert!(
+                    cause.contains(part),
+                    "{words:?}: {part:?} is missing in\n{failure}"
+                );
+            }
+        }
+        for words in [
+            &["serve", "--in-cluster"][..],
+            &["serve", "--kubeconfig", "f"],
+            &["serve", "--embedded", "--data-dir", "d"],
+            &["restore", "--confirm"],
+            &["restore", "--from", "b", "--data-dir", "d"],
+        ] {
+            let parsed = Cli::try_parse_from(["roundhouse"].iter().chain(words));
+            assert!(parsed.is_ok(), "{words:?}: {parsed:?}");
+        }
+    }
+}

@@ -23,15 +23,10 @@ use std::{
 /// more. With --confirm it says which Bundles those are and lets the hub go on, above every epoch that was obeyed: agents
 /// then obey what the restored hub says.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["from", "confirm"]))]
 pub(super) struct Args {
     /// The directory that `roundhouse backup` wrote
-    #[arg(
-        long,
-        value_name = "B",
-        requires = "data_dir",
-        required_unless_present = "confirm",
-        conflicts_with = "confirm"
-    )]
+    #[arg(long, value_name = "B", requires = "data_dir")]
     from: Option<PathBuf>,
     /// Directory to make; absent or empty
     #[arg(long, value_name = "D", requires = "from")]

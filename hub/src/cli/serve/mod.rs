@@ -50,14 +50,10 @@ enum AgentIdentity {
 /// cluster that it runs in as a pod, as the pod's service account. Several hubs may work on one API server: one of them is
 /// elected and writes, see --leader-elect.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("hub_of").required(true).args(["embedded", "kubeconfig", "in_cluster"]))]
 pub(super) struct Args {
     /// Serve an embedded API server and work on it
-    #[arg(
-        long,
-        requires = "data_dir",
-        conflicts_with_all = ["kubeconfig", "in_cluster"],
-        required_unless_present_any = ["kubeconfig", "in_cluster"]
-    )]
+    #[arg(long, requires = "data_dir")]
     embedded: bool,
     /// Directory of the objects, the certificate authority and the kubeconfigs; created if absent
     #[arg(long, value_name = "D", requires = "embedded")]
@@ -72,7 +68,7 @@ pub(super) struct Args {
     #[arg(long, requires = "embedded")]
     strict: bool,
     /// Work on the API server of this kubeconfig
-    #[arg(long, value_name = "F", conflicts_with = "in_cluster")]
+    #[arg(long, value_name = "F")]
     kubeconfig: Option<PathBuf>,
     /// Work on the API server of the cluster that this runs in, with the service account of its pod
     #[arg(long)]
