@@ -639,6 +639,15 @@ fn what_of_an_inventory_is_not_simulated_is_said() {
     }
 }
 
+#[test]
+fn a_namespace_that_is_there_stays_as_it_is() {
+    let text = SEED.replace("namespace: default", "namespace: cluster-c1");
+    let made = made_of(&text, &["--clusters", "5", "--until", "delivered"]).unwrap();
+    assert_eq!(made.applications, ["cluster-c1/web"]);
+    let outcome = run::run(&made.script, 1);
+    assert!(outcome.is_good(), "{outcome}");
+}
+
 /// Five clusters of which two are lost for good, where somebody stamps the namespace of c1 anew so often.
 fn stamped(words: &[&str], every: Duration) -> run::Outcome {
     let all = [&["--clusters", "5", "--lose", "region=west", "--forever"], words].concat();

@@ -79,9 +79,10 @@ pub(super) fn target_of(member: Option<&str>, object: &Value) -> Target {
     }
 }
 
-/// Creates an object, or gives it this content.
+/// Creates an object, or gives it this content. A namespace that is there keeps what others, the hub for one, have written on it.
 pub(super) async fn apply(fleet: &Fleet, member: Option<&str>, object: &Value) -> Result<(), ActError> {
-    let api = api(fleet, &target_of(member, object))?;
+    let target = target_of(member, object);
+    let api = api(fleet, &target)?;
     let parsed = serde_json::from_value::<DynamicObject>(object.clone());
     let mut wanted = parsed.map_err(|error| ActError::Refused(error.to_string()))?;
     let params = PostParams {
@@ -96,6 +97,13 @@ pub(super) async fn apply(fleet: &Fleet, member: Option<&str>, object: &Value) -
             }
             created => created?,
         },
+        Some(_) if (target.api_version.as_str(), target.kind.as_str()) == ("v1", "Namespace") => {
+            let params = PatchParams {
+                field_manager: params.field_manager,
+                ..PatchParams::default()
+            };
+            api.patch(&target.name, &params, &Patch::Merge(object)).await?
+        }
         Some(there) => {
             wanted.metadata.resource_version = there.metadata.resource_version;
             wanted.metadata.finalizers = there.metadata.finalizers;
