@@ -163,7 +163,8 @@ pub struct ClusterStatus {
     /// What of it can be allocated, in Kubernetes quantities.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub allocatable: BTreeMap<String, String>,
-    /// When the Lease was seen to change last, by the hub's clock.
+    /// When the Lease was seen to change last, by the hub's clock, as of the last change of anything else in this status:
+    /// heartbeats alone are not written. The Lease `agent` in the namespace of the cluster says when it was renewed last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<Time>,
 }

@@ -7,13 +7,16 @@ mod view;
 
 use super::{Failure, format::Format, hub, terminal};
 use crate::fleet::load;
+use jiff::Timestamp;
+use kube::{Client, Error};
 use roundhouse_api::clock::{Clock, SystemClock};
-use std::{path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 use view::ClusterView;
 
 /// List the clusters, or show one in detail
 ///
-/// Sorted by name, every cluster: a list is never cut. APPS and REPLICAS are what the stored Decisions place there.
+/// Sorted by name, every cluster: a list is never cut. APPS and REPLICAS are what the stored Decisions place there. When an agent
+/// was seen last, by its Lease, is told by `-o wide`, json and yaml, and of one cluster in detail.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Show this cluster in detail
@@ -38,10 +41,15 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     let known = hub::read_decided(&client).await?;
     let mut loads = load(&known.snapshot, &known.applications);
+    let is_told = args.cluster.is_some() || !matches!(args.output, Format::Table | Format::Tree);
+    let heard = match is_told {
+        true => heard(&client).await?,
+        false => BTreeMap::new(),
+    };
     let views = known
         .clusters
         .iter()
-        .map(|cluster| ClusterView::of(cluster, &mut loads));
+        .map(|cluster| ClusterView::of(cluster, &mut loads, &heard));
     let mut views: Vec<ClusterView> = views.collect();
     let now = SystemClock.now();
     if let Some(name) = &args.cluster {
@@ -65,4 +73,18 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         eprintln!("no clusters");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// When each agent was heard last; of none where this user may not know, who sees the rest all the same.
+async fn heard(client: &Client) -> Result<BTreeMap<String, Timestamp>, Failure> {
+    match hub::heard(client).await {
+        Err(Error::Api(answer)) if answer.code == 403 => {
+            eprintln!(
+                "note: when the agents of available clusters were seen last is not shown: {}",
+                answer.message
+            );
+            Ok(BTreeMap::new())
+        }
+        heard => heard.map_err(|error| hub::unreadable("the Leases of agents", error)),
+    }
 }

@@ -1,9 +1,11 @@
 //! What people read.
 
-use super::{draw, view::ClusterView};
+use super::{draw, heard, view::ClusterView};
 use crate::{cli::format::Format, fleet::Load};
 use jiff::Timestamp;
+use kube::Client;
 use roundhouse_api::cluster::Cluster;
+use roundhouse_apiserver::{Identity, Server};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -21,7 +23,7 @@ fn views() -> Vec<ClusterView> {
             "status": {"conditions": [
                 condition("Joined", "True", "2026-01-01T00:01:00Z", "the agent has reported"),
                 condition("Available", "True", "2026-03-01T11:57:00Z", "the agent renews its Lease")],
-                "kubernetesVersion": "v1.36.0", "agentVersion": "0.1.0", "lastSeen": "2026-03-01T11:59:50Z",
+                "kubernetesVersion": "v1.36.0", "agentVersion": "0.1.0", "lastSeen": "2026-03-01T11:57:00Z",
                 "capacity": {"replicas": "40", "cpu": "8"}, "allocatable": {"cpu": "7500m"}}},
         {"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster",
             "metadata": {"name": "west-1", "labels": {"region": "west"}, "creationTimestamp": "2026-02-28T12:00:00Z"},
@@ -44,9 +46,10 @@ fn views() -> Vec<ClusterView> {
         ),
         ("west-1".to_owned(), load(&[("default/web", 2)])),
     ]);
+    let heard = BTreeMap::from([("east-1".to_owned(), "2026-03-01T11:59:50Z".parse().unwrap())]);
     clusters
         .iter()
-        .map(|cluster| ClusterView::of(cluster, &mut loads))
+        .map(|cluster| ClusterView::of(cluster, &mut loads, &heard))
         .collect()
 }
 
@@ -91,7 +94,7 @@ fn an_agent_that_waits_to_be_let_in_is_shown_also_where_one_was_before() {
         let cluster = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c1"},
             "spec": {"accepted": true, "serial": 3, "joinUntil": "2026-03-01T13:00:00Z"}, "status": {"identity": identity}});
         let cluster: Cluster = serde_json::from_value(cluster).unwrap();
-        let view = ClusterView::of(&cluster, &mut BTreeMap::new());
+        let view = ClusterView::of(&cluster, &mut BTreeMap::new(), &BTreeMap::new());
         let all = std::slice::from_ref(&view);
         let table = draw::list(all, Format::Table, now());
         let row = table.lines().nth(1).unwrap().split_whitespace().nth(2).unwrap();
@@ -125,4 +128,46 @@ fn an_agent_that_waits_to_be_let_in_is_shown_also_where_one_was_before() {
         of(json!({"serial": 3, "observedSerial": 3, "method": "Token", "user": "u"})),
         ("yes".to_owned(), false, "yes".to_owned())
     );
+}
+
+#[test]
+fn the_lease_says_when_an_agent_was_seen_and_the_status_only_of_one_that_is_silent() {
+    let seen = |available: &str, status: Option<&str>, lease: Option<&str>| {
+        let cluster = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c1"}, "spec": {},
+            "status": {"lastSeen": status, "conditions": [{"type": "Available", "status": available, "reason": "R",
+                "message": "", "lastTransitionTime": "2026-03-01T11:00:00Z"}]}});
+        let cluster: Cluster = serde_json::from_value(cluster).unwrap();
+        let heard = lease.map(|at| ("c1".to_owned(), at.parse().unwrap()));
+        let view = ClusterView::of(&cluster, &mut BTreeMap::new(), &heard.into_iter().collect());
+        let detail = draw::detail(&view, now());
+        let row = detail.lines().find_map(|line| line.strip_prefix("Last seen:"));
+        row.unwrap().trim().to_owned()
+    };
+    let (early, late) = (Some("2026-03-01T11:56:00Z"), Some("2026-03-01T11:59:57Z"));
+    for (available, status, lease, expected) in [
+        ("True", early, late, "3s"),
+        ("True", early, None, "-"),
+        ("True", None, late, "3s"),
+        ("Unknown", early, None, "4m"),
+        ("Unknown", None, early, "4m"),
+        // The clock of the agent is late.
+        ("Unknown", late, early, "3s"),
+        ("Unknown", None, None, "-"),
+    ] {
+        assert_eq!(
+            seen(available, status, lease),
+            expected,
+            "{available} {status:?} {lease:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn who_may_not_see_leases_sees_the_clusters_all_the_same() {
+    let server = Server::builder().rbac().build();
+    let jane = Identity::new("jane", ["system:authenticated"]);
+    let client = Client::new(server.service_as(Some(jane)), "default");
+    let refused = crate::cli::hub::heard(&client).await.unwrap_err();
+    assert!(matches!(refused, kube::Error::Api(answer) if answer.code == 403));
+    assert_eq!(heard(&client).await.unwrap(), BTreeMap::new());
 }

@@ -1,6 +1,7 @@
 //! What is said of a cluster.
 
 use crate::{fleet::Load, words};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
 use roundhouse_api::{
@@ -32,16 +33,26 @@ pub(super) struct ClusterView {
     pub(super) allocatable: BTreeMap<String, String>,
     pub(super) kubernetes: Option<String>,
     pub(super) agent: Option<String>,
+    /// By the agent's Lease, or by the status; `None` where neither is known to tell the present.
     pub(super) last_seen: Option<Time>,
     pub(super) created: Option<Time>,
     pub(super) load: Load,
 }
 
 impl ClusterView {
-    pub(super) fn of(cluster: &Cluster, loads: &mut BTreeMap<String, Load>) -> ClusterView {
+    /// `heard` is when the agent of each cluster renewed its Lease last.
+    pub(super) fn of(
+        cluster: &Cluster,
+        loads: &mut BTreeMap<String, Load>,
+        heard: &BTreeMap<String, Timestamp>,
+    ) -> ClusterView {
         let status = cluster.status.clone().unwrap_or_default();
         let condition = |type_| condition::get(&status.conditions, type_).cloned();
         let name = cluster.name_any();
+        let heard = heard.get(&name).copied();
+        // What the status says is from when something else in it changed: of an agent that is heard it is too early.
+        let stale = heard.is_none() && condition::is_true(&status.conditions, AVAILABLE);
+        let last_seen = status.last_seen.filter(|_| !stale).map(|at| at.0).max(heard);
         ClusterView {
             region: cluster.labels().get(label::REGION).cloned().unwrap_or_default(),
             labels: cluster.labels().clone(),
@@ -68,7 +79,7 @@ impl ClusterView {
             allocatable: status.allocatable,
             kubernetes: status.kubernetes_version,
             agent: status.agent_version,
-            last_seen: status.last_seen,
+            last_seen: last_seen.map(Time),
         }
     }
 

@@ -1,7 +1,9 @@
 //! The hub as the verbs see it: a client, what it has, and how it fails.
 
+mod heard;
 mod reader;
 
+pub(super) use heard::heard;
 pub(super) use reader::Reader;
 
 use super::{Failure, kubeconfig};

@@ -1,18 +1,16 @@
 //! When each agent was last heard.
 
 use super::cut;
-use crate::cli::{Failure, age, columns, format::Format};
+use crate::cli::{Failure, age, columns, format::Format, hub};
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use roundhouse_api::{
     clock::{Clock, SystemClock},
     cluster::{AVAILABLE, Cluster, DEAF},
     condition,
-    names::{AGENT_LEASE, cluster_of_namespace},
 };
 use serde_json::{Value, json};
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::cmp::Reverse;
 
 /// One agent.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,14 +45,8 @@ pub(super) async fn read(client: &Client) -> Result<AgentsView, Failure> {
     let clusters = Api::<Cluster>::all(client.clone());
     let clusters = clusters.list(&ListParams::default()).await;
     let clusters = clusters.map_err(|error| failed("clusters", error))?;
-    let own = ListParams::default().fields(&format!("metadata.name={AGENT_LEASE}"));
-    let leases = Api::<Lease>::all(client.clone()).list(&own).await;
-    let leases = leases.map_err(|error| failed("the Leases of agents", error))?;
-    let renewed = leases.items.into_iter().filter_map(|lease| {
-        let cluster = cluster_of_namespace(&lease.namespace()?)?.to_owned();
-        Some((cluster, lease.spec?.renew_time?.0))
-    });
-    let renewed: BTreeMap<String, Timestamp> = renewed.collect();
+    let renewed = hub::heard(client).await;
+    let renewed = renewed.map_err(|error| failed("the Leases of agents", error))?;
     let rows = clusters.items.into_iter().map(|cluster| {
         let name = cluster.name_any();
         let status = cluster.status.unwrap_or_default();
