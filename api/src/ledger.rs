@@ -110,6 +110,10 @@ pub struct LedgerEntry {
     /// What an object that came to a bad end said, because the object itself may be gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// The object of this uid is gone, but a request to make one was not answered and may still arrive: it is looked for, and
+    /// removed, by an agent that is started meanwhile, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unanswered: bool,
     /// What became of it.
     pub outcome: LedgerOutcome,
 }

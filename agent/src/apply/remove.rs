@@ -9,6 +9,7 @@ use crate::apply::order::{WAVES, waves};
 use crate::apply::prune::{Removal, policy, removal};
 use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
+use crate::ledger::Settled;
 use crate::object::{self, ObjectKey};
 use crate::report::Leaving;
 use futures::{FutureExt, StreamExt, TryStreamExt};
@@ -27,7 +28,8 @@ const LOOKS: u32 = 4;
 /// What was achieved: objects that the ledger may forget, and those that are still there.
 #[derive(Debug, Default)]
 pub(crate) struct Removed {
-    pub(crate) released: BTreeSet<ObjectKey>,
+    /// What became of those that are gone, for the ledger.
+    pub(crate) gone: BTreeMap<ObjectKey, Settled>,
     pub(crate) leaving: Vec<Leaving>,
     /// Whether trying again without any change may help.
     pub(crate) retry: bool,
@@ -106,6 +108,8 @@ struct Stays {
     refused: bool,
     /// Trying again without any change may help.
     retry: bool,
+    /// It is gone, and may come.
+    unanswered: bool,
     /// The object, if a change of it is waited for.
     waited_for: Option<Waited>,
 }
@@ -116,15 +120,18 @@ impl Stays {
             message: message.into(),
             refused: false,
             retry: true,
+            unanswered: false,
             waited_for: None,
         }
     }
 
     fn until_it_comes() -> Self {
-        Stays::going(
-            "is not there, but a request of this agent to make it was not answered, and may still arrive; for ten minutes it is \
-             looked for, and removed",
-        )
+        let message = "is not there, but a request of this agent to make it was not answered, and may still arrive; for ten \
+                       minutes it is looked for, and removed";
+        Stays {
+            unanswered: true,
+            ..Stays::going(message)
+        }
     }
 
     fn refused(target: &ObjectKey, busy: Busy) -> Self {
@@ -132,6 +139,7 @@ impl Stays {
             message: busy.refusal(target),
             refused: true,
             retry: false,
+            unanswered: false,
             waited_for: None,
         }
     }
@@ -145,6 +153,7 @@ impl Stays {
             message,
             refused: false,
             retry: false,
+            unanswered: false,
             waited_for: None,
         }
     }
@@ -252,9 +261,12 @@ impl Engine {
             results.sort_by(|a, b| a.0.cmp(&b.0));
             for (key, entry, kind, stays) in results {
                 let Some(stays) = stays else {
-                    removed.released.insert(key);
+                    removed.gone.insert(key, Settled::Released);
                     continue;
                 };
+                if stays.unanswered {
+                    removed.gone.insert(key.clone(), Settled::Unanswered);
+                }
                 let left = u32::try_from(removed.leaving.len()).unwrap_or(u32::MAX);
                 removed.leaving.push(Leaving {
                     meta: meta(

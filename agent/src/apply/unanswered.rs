@@ -66,10 +66,12 @@ impl Unanswered {
         answer
     }
 
-    /// Takes in what an earlier agent may have asked for when it died: objects that it intended, and never saw. When that was
-    /// is not known: an agent that is started again and again waits anew each time.
+    /// Takes in what an earlier agent may have asked for when it died: objects that it intended and never saw, and those that it
+    /// still looked for. When that was is not known: an agent that is started again and again waits anew each time.
     pub(crate) fn inherit(&self, objects: &[LedgerEntry]) {
-        let may_arrive = |entry: &&LedgerEntry| entry.uid.is_none() && may_be_asked_for(entry.outcome);
+        let may_arrive = |entry: &&LedgerEntry| {
+            entry.unanswered || (entry.uid.is_none() && may_be_asked_for(entry.outcome))
+        };
         for entry in objects.iter().filter(may_arrive) {
             self.open
                 .lock()
@@ -172,12 +174,19 @@ mod tests {
             entry("going", LedgerOutcome::Removing, None),
             entry("recreated", LedgerOutcome::Intended, Some("1")),
             entry("refused", LedgerOutcome::Failed, None),
+            entry("removed", LedgerOutcome::Removing, Some("1")),
+            LedgerEntry {
+                unanswered: true,
+                ..entry("looked for", LedgerOutcome::Removing, Some("1"))
+            },
         ]);
         for (name, expected) in [
             ("intended", true),
             ("going", true),
             ("recreated", false),
             ("refused", false),
+            ("removed", false),
+            ("looked for", true),
         ] {
             assert_eq!(unanswered.may_make(&key(name)), expected, "{name}");
         }

@@ -131,6 +131,8 @@ pub(crate) enum Settled {
     Failed,
     /// It is about to be deleted and made again.
     Intended,
+    /// It is gone, and a request to make it may still arrive.
+    Unanswered,
     /// It is gone, or survives without us.
     Released,
 }
@@ -159,6 +161,10 @@ pub(crate) fn settle(
                 } else {
                     LedgerOutcome::Failed
                 };
+                true
+            }
+            Some(Settled::Unanswered) => {
+                entry.unanswered = true;
                 true
             }
             Some(Settled::Intended) => {
@@ -203,6 +209,7 @@ fn record(entry: &mut LedgerEntry, ours: &Ours) {
         entry.kept.clone_from(kept);
     }
     entry.failure.clone_from(&ours.failure);
+    entry.unanswered = false;
     entry.outcome = if ours.completed {
         LedgerOutcome::Completed
     } else {

@@ -325,7 +325,7 @@ impl Worker {
             guard: Guard::of(terms),
         };
         let removed = engine.remove(entries, farewell).await;
-        self.released = removed.released;
+        self.gone = removed.gone;
         self.leaving = removed.leaving;
         self.removal_retried = removed.retry;
         self.waited_for = removed.waited_for;
@@ -336,8 +336,7 @@ impl Worker {
         mut outcomes: BTreeMap<ObjectKey, Settled>,
         whole: bool,
     ) -> Result<(), CallError> {
-        let released = std::mem::take(&mut self.released);
-        outcomes.extend(released.into_iter().map(|key| (key, Settled::Released)));
+        outcomes.append(&mut self.gone);
         let next = settle(self.ledger.spec(), &outcomes, whole);
         self.ledger.write(next).await
     }

@@ -17,7 +17,7 @@ use crate::bundle::{Content, Held, Presence};
 use crate::delay::{backoff, spread};
 use crate::error::CallError;
 use crate::executor::{Account, ExecutorError};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Settled};
 use crate::object::ObjectKey;
 use crate::observe::Rules;
 use crate::report::Leaving;
@@ -93,8 +93,8 @@ pub(crate) struct Worker {
     waited_for: Vec<Waited>,
     /// Whether something could go, but the other parts were not read at this revision yet.
     postponed: bool,
-    /// Objects that the last removal let go of, on their way into the ledger.
-    released: BTreeSet<ObjectKey>,
+    /// What became of objects that the last removal let go of, on its way into the ledger.
+    gone: BTreeMap<ObjectKey, Settled>,
     /// Whether nothing was left after the last removal, and nothing was applied since.
     cleaned: bool,
     /// The status on the hub, as last written or seen.
@@ -152,7 +152,7 @@ impl Worker {
             removal_retried: false,
             waited_for: Vec::new(),
             postponed: false,
-            released: BTreeSet::new(),
+            gone: BTreeMap::new(),
             cleaned: false,
             reported: None,
             report_version: None,

@@ -7,7 +7,7 @@ use crate::apply::prune::is_confirmed;
 use crate::apply::remove::{Farewell, Guard};
 use crate::bundle::{Held, owner, without_part};
 use crate::error::CallError;
-use crate::ledger::{Settled, remove_all, settle};
+use crate::ledger::{remove_all, settle};
 use crate::member::{found, within};
 use crate::object::ObjectKey;
 use crate::report::{self, Subject};
@@ -18,7 +18,6 @@ use kube::api::ListParams;
 use roundhouse_api::bundle::BundleSpec;
 use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry, LedgerOutcome};
 use roundhouse_api::names::{AGENT_LEASE, owner_marker};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A namespace that is being deleted loses its objects one kind after the other, within moments.
@@ -78,11 +77,6 @@ impl Worker {
             guard,
         };
         let removed = engine.remove(self.ledger.spec().objects.clone(), farewell).await;
-        let outcomes: BTreeMap<ObjectKey, Settled> = removed
-            .released
-            .into_iter()
-            .map(|key| (key, Settled::Released))
-            .collect();
         let left = !removed.leaving.is_empty();
         let retry = removed.retry;
         self.waited_for = removed.waited_for;
@@ -93,7 +87,7 @@ impl Worker {
         self.shared.objects.want(&self.name, self.scopes_of_ends());
         self.cleaned = !left;
         if left {
-            let next = settle(self.ledger.spec(), &outcomes, false);
+            let next = settle(self.ledger.spec(), &removed.gone, false);
             self.ledger.write(next).await?;
         } else {
             self.ledger.remove().await?;

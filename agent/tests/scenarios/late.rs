@@ -97,13 +97,14 @@ async fn comes_and_goes(world: &World, named: &Value) {
 }
 
 /// Given a request to make an object without an answer, when the object leaves the bundle before the request arrives, then the
-/// bundle says what it waits for, and the object goes when it comes. Also if another request made it, and it was removed, before.
+/// bundle says what it waits for, and the object goes when it comes. Also if another request made it, and it was removed, before; and
+/// if the agent is killed meanwhile.
 #[tokio::test(start_paused = true)]
 async fn what_arrives_after_it_left_the_bundle_goes() {
-    for count in [u32::MAX, 1] {
+    for (count, killed) in [(u32::MAX, false), (1, false), (1, true)] {
         let world = World::embedded().await;
         let member = line(world.member_client.clone(), late(count));
-        let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+        let mut agent = world.agent_between(World::config(), world.hub_client.clone(), member);
         let (a, b) = (config_map("a", "1"), config_map("b", "1"));
         world
             .bundle(APP, dispatched(&[a.clone(), b.clone()], "app-v1", 1))
@@ -127,6 +128,10 @@ async fn what_arrives_after_it_left_the_bundle_goes() {
             said.iter().any(|said| said.contains("may still arrive")),
             "{said:?}"
         );
+        if killed {
+            agent.kill().await;
+            agent = world.agent();
+        }
         comes_and_goes(&world, &a).await;
         in_time("nothing is left to wait for", || async {
             world.ledger(APP).await.unwrap()["spec"]["objects"]
