@@ -187,6 +187,46 @@ pub fn check_dns_label(what: &'static str, name: &str, max: usize) -> Result<(),
     Ok(())
 }
 
+/// What [`is_qualified`] asks for, behind "use".
+pub const QUALIFIED: &str = "an optional DNS prefix and '/', then 1 to 63 letters, digits, '-', '_' or '.', starting and ending with a letter or digit";
+/// What [`is_label_value`] asks for, behind "use".
+pub const LABEL_VALUE: &str =
+    "at most 63 letters, digits, '-', '_' or '.', starting and ending with a letter or digit";
+
+/// Longest name behind the prefix of a key, and longest value of a label or taint.
+const MAX_WORD: usize = 63;
+/// Longest prefix of a key.
+const MAX_PREFIX: usize = 253;
+
+/// Whether Kubernetes takes it for the key of a label, an annotation or a taint (`IsQualifiedName` of
+/// `k8s.io/apimachinery/pkg/util/validation`).
+pub fn is_qualified(key: &str) -> bool {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let part = |part: &str| bounded(part, |b| b.is_ascii_lowercase() || b.is_ascii_digit(), b"-");
+    let domain = |prefix: &str| prefix.len() <= MAX_PREFIX && prefix.split('.').all(part);
+    prefix.is_none_or(domain) && is_word(name)
+}
+
+/// Whether Kubernetes takes it for the value of a label or a taint (`IsValidLabelValue`).
+pub fn is_label_value(value: &str) -> bool {
+    value.is_empty() || is_word(value)
+}
+
+fn is_word(text: &str) -> bool {
+    text.len() <= MAX_WORD && bounded(text, |b| b.is_ascii_alphanumeric(), b"-_.")
+}
+
+/// Whether a text is made of these bytes, and its first and last are of the first sort.
+fn bounded(text: &str, edge: fn(&u8) -> bool, inner: &[u8]) -> bool {
+    let bytes = text.as_bytes();
+    let ends = bytes.first().zip(bytes.last());
+    ends.is_some_and(|(first, last)| edge(first) && edge(last))
+        && bytes.iter().all(|b| edge(b) || inner.contains(b))
+}
+
 /// The name of a cluster: a DNS label of at most 55 characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -355,6 +395,44 @@ mod tests {
         assert!(ClusterName::new("c".repeat(55)).is_ok());
         for bad in ["", "C1", "c_1", "-c", "c-", "c.1", "é", &"c".repeat(56)] {
             assert!(ClusterName::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn keys_and_values_of_labels_are_as_kubernetes_takes_them() {
+        let long = "a".repeat(63);
+        let prefix = ["a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61)].join(".");
+        for key in [
+            "region",
+            "A.b_c-9",
+            "example.com/tier",
+            "1/2",
+            &long,
+            &format!("{prefix}/{long}"),
+        ] {
+            assert!(is_qualified(key), "{key:?}");
+        }
+        for key in [
+            "",
+            "bad key",
+            "-a",
+            "a-",
+            "/a",
+            "a/",
+            "a/b/c",
+            "Example.com/a",
+            "a..b/c",
+            "é",
+            &format!("{long}a"),
+            &format!("{prefix}e/a"),
+        ] {
+            assert!(!is_qualified(key), "{key:?}");
+        }
+        for value in ["", "east", "1.0_b-C", &long] {
+            assert!(is_label_value(value), "{value:?}");
+        }
+        for value in ["not valid!", "-a", "a.", "a/b", "é", &format!("{long}a")] {
+            assert!(!is_label_value(value), "{value:?}");
         }
     }
 

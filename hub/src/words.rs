@@ -36,6 +36,14 @@ pub fn thousands(number: impl Into<u128>) -> String {
     out
 }
 
+/// What the API server said, without its debug print.
+pub fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(answer) => answer.message.clone(),
+        error => error.to_string(),
+    }
+}
+
 /// Names in a line, `most` of them: a longer list says how many more there are.
 pub fn listed(names: &[String], most: usize) -> String {
     let mut text = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");

@@ -54,6 +54,7 @@ pub use count::WriteCounter;
 pub use csr::CertificateRequest;
 pub use error::{ApiError, Cause, Details};
 pub use fence::{NoTerm, TERM, Term};
+pub use schema::Structure;
 pub use selector::{LabelSelector, Labels, SelectorError};
 pub use serve::{ServeOptions, serve, serve_with};
 pub use server::{Server, ServerBuilder};

@@ -1,8 +1,8 @@
 //! `apply-object`, `read-object`, `delete-object`, and `wait` over an object: on the hub, and only in the application's
 //! namespace. What goes to clusters goes in Bundles, and not by actions.
 
-use super::{Job, Outcome, runner::Means, source::said};
-use crate::writes;
+use super::{Job, Outcome, runner::Means};
+use crate::{words::said, writes};
 use futures::{
     StreamExt,
     stream::{self, BoxStream},

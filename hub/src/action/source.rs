@@ -1,6 +1,7 @@
 //! What actions read of the hub's API: Secrets for addresses and headers, and the Application itself.
 
 use super::{Job, runner::Means};
+use crate::words::said;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, api::DynamicObject, core::ApiResource};
 use roundhouse_api::application::{Application, SecretKey, TextSource};
@@ -67,12 +68,4 @@ pub(super) async fn application(means: &Means, job: &Job) -> Result<Value, Strin
     let mut own = own.ok_or_else(|| format!("{title} is gone"))?;
     own.metadata.managed_fields = None;
     serde_json::to_value(own).map_err(|error| format!("{title} does not read: {error}"))
-}
-
-/// What the API server said, without its debug print.
-pub(super) fn said(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(answer) => answer.message.clone(),
-        error => error.to_string(),
-    }
 }

@@ -4,6 +4,7 @@ use super::Failure;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
+use roundhouse_apiserver::Structure;
 use serde_json::Value;
 use std::{
     fmt, io,
@@ -284,15 +285,21 @@ fn expand(value: Value, place: Place, documents: &mut Vec<Document>) {
 /// Fields of an object that its definition does not have, as `spec.taint (known: accepted, taints)`; at most one per node.
 pub(super) fn unknown_fields(object: &Value, definition: &CustomResourceDefinition) -> Vec<String> {
     let mut found = Vec::new();
-    let schema = definition
-        .spec
-        .versions
-        .first()
-        .and_then(|version| version.schema.as_ref());
-    if let Some(schema) = schema.and_then(|schema| schema.open_api_v3_schema.as_ref()) {
+    if let Some(schema) = schema(definition) {
         walk(object, schema, "", &mut found);
     }
     found
+}
+
+/// What values the fields of such objects take.
+pub(super) fn structure(definition: &CustomResourceDefinition) -> Structure {
+    let schema = schema(definition).and_then(|schema| serde_json::to_value(schema).ok());
+    Structure::of(&schema.unwrap_or_default())
+}
+
+fn schema(definition: &CustomResourceDefinition) -> Option<&JSONSchemaProps> {
+    let version = definition.spec.versions.first()?;
+    version.schema.as_ref()?.open_api_v3_schema.as_ref()
 }
 
 fn walk(value: &Value, schema: &JSONSchemaProps, path: &str, found: &mut Vec<String>) {

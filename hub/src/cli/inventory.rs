@@ -8,9 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResourceExt, Resource, ResourceExt};
 use roundhouse_api::{
     cluster::{AVAILABLE, Cluster, ClusterStatus, JOINED},
-    names::ClusterName,
+    names::{self, ClusterName},
     quantity,
 };
+use roundhouse_apiserver::Structure;
 use serde_json::Value;
 use std::{collections::BTreeMap, path::Path};
 
@@ -21,8 +22,9 @@ use std::{collections::BTreeMap, path::Path};
 /// accepted unless it says `accepted: false`; one with conditions is what it says.
 ///
 /// # Errors
-/// The file cannot be read; an entry is no Cluster, has a field that Clusters do not have, a name that cannot be one or is
-/// that of another one, or a capacity that is no quantity. The message names the entry and its place.
+/// The file cannot be read; an entry is no Cluster, has a field that Clusters do not have, a value that its field does not
+/// take, a name that cannot be one or is that of another one, a label or taint that Kubernetes does not take, or a capacity
+/// that is no quantity. The message names the entry and its place, and the field.
 pub(super) fn read(path: &Path) -> Result<Vec<Cluster>, Failure> {
     clusters(documents::read_list(path)?)
 }
@@ -33,13 +35,14 @@ pub(super) fn read(path: &Path) -> Result<Vec<Cluster>, Failure> {
 /// As [`read`].
 pub(super) fn clusters(documents: Vec<Document>) -> Result<Vec<Cluster>, Failure> {
     let definition = Cluster::crd();
+    let structure = documents::structure(&definition);
     let mut clusters: BTreeMap<String, (Cluster, Place)> = BTreeMap::new();
     for Document { value, place } in documents {
         let unknown = documents::unknown_fields(&value, &definition);
         if let Some(first) = unknown.first() {
             return Err(refused(&place, format!("a Cluster has no field {first}")));
         }
-        let cluster = cluster(value).map_err(|reason| refused(&place, reason))?;
+        let cluster = cluster(value, &structure).map_err(|reason| refused(&place, reason))?;
         let name = cluster.name_any();
         if let Some((_, former)) = clusters.get(&name) {
             let reason = format!("cluster {name} is there twice: it is at {former} too");
@@ -56,7 +59,7 @@ fn refused(place: &Place, reason: String) -> Failure {
         .advise("a list of Cluster objects, such as `- metadata: {name: c1, labels: {region: east}}`; kubectl get clusters -o yaml prints one")
 }
 
-fn cluster(mut value: Value) -> Result<Cluster, String> {
+fn cluster(mut value: Value, structure: &Structure) -> Result<Cluster, String> {
     let Some(map) = value.as_object_mut() else {
         return Err("it is no object".to_owned());
     };
@@ -77,13 +80,12 @@ fn cluster(mut value: Value) -> Result<Cluster, String> {
             quantities.values_mut().for_each(as_quantity);
         }
     }
-    labels_are_texts(&value)?;
-    quantities_are_read(&value)?;
-    let mut cluster: Cluster = serde_json::from_value(value).map_err(|error| error.to_string())?;
-    match &cluster.metadata.name {
-        Some(name) => ClusterName::new(name).map_err(|error| error.to_string())?,
-        None => return Err("it has no metadata.name: give it one".to_owned()),
+    let name = match value.pointer("/metadata/name") {
+        None | Some(Value::Null) => return Err("it has no metadata.name: give it one".to_owned()),
+        Some(Value::String(name)) => ClusterName::new(name.as_str()).map_err(|error| error.to_string())?,
+        Some(other) => return Err(format!("metadata.name is {other}, not a text: put it in quotes")),
     };
+    let mut cluster = checked(value, structure).map_err(|why| format!("cluster {name}: {why}"))?;
     let status = cluster.status.get_or_insert_default();
     if status.conditions.is_empty() {
         alive(status);
@@ -98,9 +100,20 @@ const QUANTITIES: [(&str, &str); 2] = [
     ("status.allocatable", "/status/allocatable"),
 ];
 
+/// What each field takes is looked at before all of it is read, so that what is wrong has its path.
+fn checked(value: Value, structure: &Structure) -> Result<Cluster, String> {
+    metadata_is_legal(&value)?;
+    quantities_are_read(&value)?;
+    if let Some(wrong) = structure.wrong(&value).into_iter().next() {
+        return Err(format!("{}: {}", wrong.field, wrong.message));
+    }
+    let cluster: Cluster = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    taints_are_legal(&cluster)?;
+    Ok(cluster)
+}
+
 /// A capacity that does not read would bound nothing, and a weight that does not read is 0.
 fn quantities_are_read(value: &Value) -> Result<(), String> {
-    let name = value.pointer("/metadata/name").and_then(Value::as_str);
     for (path, pointer) in QUANTITIES {
         let entries = value.pointer(pointer).and_then(Value::as_object);
         let reads = |text: &str| !text.starts_with('-') && quantity::whole(text).is_some();
@@ -108,32 +121,60 @@ fn quantities_are_read(value: &Value) -> Result<(), String> {
         // What is no text at all is refused by its type.
         let wrong = texts.find(|(_, value)| value.as_str().is_some_and(|text| !reads(text)));
         if let Some((key, value)) = wrong {
-            let name = name.unwrap_or("without a name");
             return Err(format!(
-                "cluster {name}: {path}.{key} is {value}, not a quantity of 0 or more: write a number such as 10, 1k or 2500m"
+                "{path}.{key} is {value}, not a quantity of 0 or more: write a number such as 10, 1k or 2500m"
             ));
         }
     }
     Ok(())
 }
 
-/// YAML reads `1`, `true` and an empty value as something else than a text.
-fn labels_are_texts(value: &Value) -> Result<(), String> {
-    let name = value.pointer("/metadata/name").and_then(Value::as_str);
+/// YAML reads `1`, `true` and an empty value as something else than a text; and a hub takes no label that Kubernetes does
+/// not take.
+fn metadata_is_legal(value: &Value) -> Result<(), String> {
     for (field, what) in [
         ("/metadata/labels", "label"),
         ("/metadata/annotations", "annotation"),
     ] {
         let entries = value.pointer(field).and_then(Value::as_object);
-        let wrong = entries
-            .into_iter()
-            .flatten()
-            .find(|(_, value)| !value.is_string());
-        if let Some((key, value)) = wrong {
-            let name = name.unwrap_or("without a name");
-            return Err(format!(
-                "cluster {name}: {what} {key} is {value}, not a text: put it in quotes"
-            ));
+        for (key, value) in entries.into_iter().flatten() {
+            let Some(text) = value.as_str() else {
+                return Err(format!("{what} {key} is {value}, not a text: put it in quotes"));
+            };
+            // Those of annotations may have capitals before the slash.
+            let is_legal = match what {
+                "label" => names::is_qualified(key),
+                _ => names::is_qualified(&key.to_lowercase()),
+            };
+            if !is_legal {
+                let rule = names::QUALIFIED;
+                return Err(format!("{what} {key:?} has no legal key: use {rule}"));
+            }
+            if what == "label" && !names::is_label_value(text) {
+                let rule = names::LABEL_VALUE;
+                return Err(format!("label {key} has no legal value, {text:?}: use {rule}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn taints_are_legal(cluster: &Cluster) -> Result<(), String> {
+    let of_status = cluster.status.as_ref().map(|status| &status.taints[..]);
+    for (field, taints) in [
+        ("spec.taints", &cluster.spec.taints[..]),
+        ("status.taints", of_status.unwrap_or_default()),
+    ] {
+        for (index, taint) in taints.iter().enumerate() {
+            let at = format!("{field}[{index}]");
+            if !names::is_qualified(&taint.key) {
+                let rule = names::QUALIFIED;
+                return Err(format!("{at}.key {:?} is not legal: use {rule}", taint.key));
+            }
+            if let Some(value) = taint.value.as_ref().filter(|value| !names::is_label_value(value)) {
+                let rule = names::LABEL_VALUE;
+                return Err(format!("{at}.value {value:?} is not legal: use {rule}"));
+            }
         }
     }
     Ok(())
@@ -237,6 +278,10 @@ mod tests {
             ),
             ("metadata: {name: A_b}", "cluster name \"A_b\" is not a DNS label"),
             ("metadata: {}", "it has no metadata.name: give it one"),
+            (
+                "metadata: {name: 7}",
+                "metadata.name is 7, not a text: put it in quotes\n",
+            ),
             ("kind: Node", "kind is \"Node\": use Cluster"),
             (
                 "{metadata: {name: b}, spec: {taint: []}}",
@@ -257,6 +302,42 @@ mod tests {
             (
                 "metadata: {name: b, annotations: {checked: true}}",
                 "cluster b: annotation checked is true, not a text: put it in quotes\n",
+            ),
+            (
+                "metadata: {name: b, labels: {region: not valid!}}",
+                "cluster b: label region has no legal value, \"not valid!\": use at most 63 letters, ",
+            ),
+            (
+                "metadata: {name: b, labels: {bad key: east}}",
+                "cluster b: label \"bad key\" has no legal key: use an optional DNS prefix and '/', then 1 to 63 ",
+            ),
+            (
+                "metadata: {name: b, annotations: {bad key: any text!}}",
+                "cluster b: annotation \"bad key\" has no legal key: use an optional DNS prefix ",
+            ),
+            (
+                "metadata: {name: b, labels: [east]}",
+                "cluster b: invalid type: sequence, expected a map\n",
+            ),
+            (
+                "{metadata: {name: b}, spec: {taints: [{key: gpu, effect: NoWay}]}}",
+                "cluster b: spec.taints[0].effect: Unsupported value: \"NoWay\": supported values: \"NoSchedule\", \"NoExecute\"\n",
+            ),
+            (
+                "{metadata: {name: b}, spec: {taints: [{key: gpu}]}}",
+                "cluster b: spec.taints[0].effect: Required value\n",
+            ),
+            (
+                "{metadata: {name: b}, spec: {accepted: 1}}",
+                "cluster b: spec.accepted: Invalid value: \"integer\": spec.accepted in body must be of type boolean: ",
+            ),
+            (
+                "{metadata: {name: b}, spec: {taints: [{key: gpu x, effect: NoExecute}]}}",
+                "cluster b: spec.taints[0].key \"gpu x\" is not legal: use an optional DNS prefix ",
+            ),
+            (
+                "{metadata: {name: b}, status: {taints: [{key: gpu, value: a b, effect: NoExecute}]}}",
+                "cluster b: status.taints[0].value \"a b\" is not legal: use at most 63 letters, ",
             ),
             ("east", "it is no object"),
             (

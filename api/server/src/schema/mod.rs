@@ -23,6 +23,26 @@ pub(crate) use structural::check_structural;
 pub(crate) use typed::misfit;
 pub(crate) use validate::validate;
 
+use crate::error::Cause;
+use serde_json::Value;
+
+/// What a definition says of the fields of its objects, for whoever reads them without a server.
+#[derive(Debug, Clone)]
+pub struct Structure(Schema);
+
+impl Structure {
+    /// Compiles an OpenAPI schema, such as `openAPIV3Schema` of a version of a definition.
+    pub fn of(schema: &Value) -> Structure {
+        Structure(Schema::compile(schema))
+    }
+
+    /// Fields of the object whose values are not as they must be, with what the server says of them. Fields that are not
+    /// known and rules in CEL are not looked at.
+    pub fn wrong(&self, object: &Value) -> Vec<Cause> {
+        validate(object, &self.0, &Definitions::default(), "")
+    }
+}
+
 /// `a` + `b` -> `a.b`, as Kubernetes writes field paths.
 pub(crate) fn join(path: &str, key: &str) -> String {
     if path.is_empty() {

@@ -1,6 +1,7 @@
 //! Labels and annotations as users give them.
 
 use super::node::{Node, Object};
+use crate::names;
 use std::collections::BTreeMap;
 
 /// Keys under this prefix are ours.
@@ -41,21 +42,7 @@ pub(super) fn key_is_legal(node: &Node<'_>, key: &str) -> bool {
         ));
         return false;
     }
-    let (prefix, name) = match key.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
-    };
-    let domain = |prefix: &str| {
-        let part = |part: &str| {
-            bounded(
-                part,
-                |b| b.is_ascii_lowercase() || b.is_ascii_digit(),
-                |b| b == b'-',
-            )
-        };
-        prefix.len() <= 253 && prefix.split('.').all(part)
-    };
-    let legal = prefix.is_none_or(domain) && name.len() <= 63 && is_word(name);
+    let legal = names::is_qualified(key);
     if !legal {
         node.refuse(format!(
             "{key:?} is no key of labels or annotations: use at most 63 letters, digits, '-', '_' and '.', starting and \
@@ -67,7 +54,7 @@ pub(super) fn key_is_legal(node: &Node<'_>, key: &str) -> bool {
 
 /// Refuses a value of a label that Kubernetes would refuse.
 pub(super) fn label_value(node: &Node<'_>, value: &str) -> bool {
-    let legal = value.is_empty() || (value.len() <= 63 && is_word(value));
+    let legal = names::is_label_value(value);
     if !legal {
         node.refuse(format!(
             "{} is no value of a label: use at most 63 letters, digits, '-', '_' and '.', starting and ending with a \
@@ -76,20 +63,4 @@ pub(super) fn label_value(node: &Node<'_>, value: &str) -> bool {
         ));
     }
     legal
-}
-
-fn is_word(text: &str) -> bool {
-    bounded(
-        text,
-        |b| b.is_ascii_alphanumeric(),
-        |b| matches!(b, b'-' | b'_' | b'.'),
-    )
-}
-
-/// Whether a text is made of these bytes, and its first and last are of the first sort.
-fn bounded(text: &str, edge: fn(u8) -> bool, inner: fn(u8) -> bool) -> bool {
-    let bytes = text.as_bytes();
-    let ends = bytes.first().zip(bytes.last());
-    ends.is_some_and(|(first, last)| edge(*first) && edge(*last))
-        && bytes.iter().all(|b| edge(*b) || inner(*b))
 }

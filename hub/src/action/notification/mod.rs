@@ -9,7 +9,7 @@ use super::{
     source,
     transport::Request,
 };
-use crate::writes;
+use crate::{words, writes};
 use bytes::Bytes;
 use http::{HeaderValue, header};
 use k8s_openapi::{
@@ -135,7 +135,7 @@ async fn event(means: &Means, job: &Job, text: &str) -> Outcome {
         Ok(_) => {}
         Err(kube::Error::Api(answer)) if answer.code == 409 => {}
         Err(error) => {
-            return Outcome::failed(format!("writing Event {name} failed: {}", source::said(&error)));
+            return Outcome::failed(format!("writing Event {name} failed: {}", words::said(&error)));
         }
     }
     Outcome::Done {

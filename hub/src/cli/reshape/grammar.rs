@@ -5,14 +5,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use roundhouse_api::{
     cluster::{Cluster, TAINT_CORDONED},
-    names::is_bookkeeping,
+    names::{self, is_bookkeeping},
     placement::{Taint, TaintEffect},
 };
-
-/// Longest name of a label or taint, and longest value.
-const MAX_NAME: usize = 63;
-/// Longest prefix of a key.
-const MAX_PREFIX: usize = 253;
 
 /// Why an argument is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,9 +23,7 @@ pub(in crate::cli) enum GrammarError {
         form: &'static str,
     },
     /// The key is not legal.
-    #[error(
-        "key {key:?} of {argument:?} is not legal: use an optional DNS prefix and '/', then 1 to 63 letters, digits, '-', '_' or '.', starting and ending with a letter or digit"
-    )]
+    #[error("key {key:?} of {argument:?} is not legal: use {}", names::QUALIFIED)]
     Key {
         /// As it was typed.
         argument: String,
@@ -38,9 +31,7 @@ pub(in crate::cli) enum GrammarError {
         key: String,
     },
     /// The value is not legal.
-    #[error(
-        "value {value:?} of {argument:?} is not legal: use at most 63 letters, digits, '-', '_' or '.', starting and ending with a letter or digit"
-    )]
+    #[error("value {value:?} of {argument:?} is not legal: use {}", names::LABEL_VALUE)]
     Value {
         /// As it was typed.
         argument: String,
@@ -199,25 +190,11 @@ fn effect(argument: &str, word: &str) -> Result<TaintEffect, GrammarError> {
 
 /// A qualified name of Kubernetes that is not ours.
 fn check_key(argument: &str, key: &str) -> Result<(), GrammarError> {
-    let illegal = || GrammarError::Key {
-        argument: argument.to_owned(),
-        key: key.to_owned(),
-    };
-    let (prefix, name) = match key.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
-    };
-    if name.is_empty() || !is_word(name) {
-        return Err(illegal());
-    }
-    if let Some(prefix) = prefix {
-        let label = |part: &str| {
-            let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-            !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-')
-        };
-        if prefix.len() > MAX_PREFIX || !prefix.split('.').all(label) {
-            return Err(illegal());
-        }
+    if !names::is_qualified(key) {
+        return Err(GrammarError::Key {
+            argument: argument.to_owned(),
+            key: key.to_owned(),
+        });
     }
     if is_bookkeeping(key) {
         let key = key.to_owned();
@@ -227,23 +204,13 @@ fn check_key(argument: &str, key: &str) -> Result<(), GrammarError> {
 }
 
 fn check_value(argument: &str, value: &str) -> Result<(), GrammarError> {
-    match value.is_empty() || is_word(value) {
+    match names::is_label_value(value) {
         true => Ok(()),
         false => Err(GrammarError::Value {
             argument: argument.to_owned(),
             value: value.to_owned(),
         }),
     }
-}
-
-fn is_word(text: &str) -> bool {
-    let outer = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
-    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    let mut bytes = text.bytes();
-    text.len() <= MAX_NAME
-        && outer(text.bytes().next())
-        && outer(text.bytes().next_back())
-        && bytes.all(inner)
 }
 
 /// Edits the labels of a cluster; says what changed.

@@ -15,6 +15,7 @@ use crate::{
 };
 use asked::{Fail, Lose, SetLabel, Span, Until};
 use indicatif::{ProgressBar, ProgressStyle};
+use script::Made;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Exit status when a promise was broken.
@@ -95,20 +96,31 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if let Some(spinner) = spinner {
         spinner.finish_and_clear();
     }
+    if outcome.not_begun.is_none() {
+        print(args, &made, &outcome)?;
+    }
+    ended(&outcome)
+}
+
+fn print(args: &Args, made: &Made, outcome: &Outcome) -> Result<(), Failure> {
     let structured = args
         .output
         .format()
-        .structured(|| structured::of(&made, &outcome))?;
+        .structured(|| structured::of(made, outcome))?;
     let text = match structured {
         Some(text) => text,
-        None => timeline::draw(&made, &outcome, args.output == Output::Wide),
+        None => timeline::draw(made, outcome, args.output == Output::Wide),
     };
-    terminal::print(&text)?;
-    ended(&outcome)
+    terminal::print(&text)
 }
 
 /// How it went, for scripts.
 fn ended(outcome: &Outcome) -> Result<ExitCode, Failure> {
+    if let Some(why) = &outcome.not_begun {
+        return Err(Failure::new("E-SIMULATION", "the run could not begin")
+            .because(why.clone())
+            .advise("--inventory with what an API server takes, or --clusters N"));
+    }
     if let Some(broken) = outcome.broken.first() {
         let what = words::counted(outcome.broken.len(), "broken promise");
         return Err(Failure::new("E-BROKEN", format!("the run found {what}"))

@@ -15,11 +15,13 @@ pub use fleet::Fleet;
 pub use options::{Clocks, Configure, FleetOptions, HUB, MemberSpec, OTHER_HUB, Stores, Through, WORKLOADS};
 pub use wire::{Answer, AnswerBody, Ends, Overdue, Wire, Wires};
 
+use crate::words;
+
 /// Why a fleet cannot be started or asked.
 #[derive(Debug, thiserror::Error)]
 pub enum HarnessError {
     /// A server refused.
-    #[error("{what} failed: {source}")]
+    #[error("{what} failed: {}", words::said(source))]
     Api {
         /// What was being done.
         what: String,

@@ -167,6 +167,7 @@ impl Driver<'_> {
         let made = |broken: &Broken| !self.script.not_made.contains(&broken.promise);
         let broken = stage.monitor.broken().into_iter().filter(made).collect();
         Outcome {
+            not_begun: None,
             seed: stage.seed,
             broken,
             judged: stage.monitor.judged(),

@@ -51,6 +51,8 @@ pub struct Failure {
 pub struct Outcome {
     /// The seed, with which it is run again.
     pub seed: u64,
+    /// Why there was no run at all, if there was none.
+    pub not_begun: Option<String>,
     /// Promises that were broken.
     pub broken: Vec<Broken>,
     /// Promises that had something to judge; of the others the run says nothing.
@@ -92,6 +94,7 @@ impl Outcome {
         };
         Outcome {
             seed,
+            not_begun: Some(why.to_owned()),
             broken: Vec::new(),
             judged: BTreeSet::new(),
             failures: vec![failure],
