@@ -13,6 +13,11 @@ fn replicas(live: &Value) -> i64 {
     number(live, "/spec/replicas").unwrap_or(1)
 }
 
+/// What the object says of replicas that could not be started.
+fn not_started(live: &Value) -> &str {
+    true_condition(live, "ReplicaFailure").map_or("", |condition| field(condition, "message"))
+}
+
 pub(super) fn deployment(live: &Value) -> Readiness {
     if let Some(progressing) = object::condition(live, "Progressing")
         && field(progressing, "reason") == "ProgressDeadlineExceeded"
@@ -23,12 +28,7 @@ pub(super) fn deployment(live: &Value) -> Readiness {
     let (total, available) = (status(live, "replicas"), status(live, "availableReplicas"));
     if updated < wanted {
         let paused = live.pointer("/spec/paused").and_then(Value::as_bool) == Some(true);
-        let failure = true_condition(live, "ReplicaFailure").map(|condition| field(condition, "message"));
-        let why = if paused {
-            "(paused)"
-        } else {
-            failure.unwrap_or_default()
-        };
+        let why = if paused { "(paused)" } else { not_started(live) };
         return Readiness::Progressing(
             format!("{updated} of {wanted} replicas are updated {why}")
                 .trim_end()
@@ -47,7 +47,12 @@ pub(super) fn deployment(live: &Value) -> Readiness {
 pub(super) fn stateful_set(live: &Value) -> Readiness {
     let (wanted, ready) = (replicas(live), status(live, "readyReplicas"));
     if ready < wanted {
-        return Readiness::Progressing(format!("{ready} of {wanted} replicas are ready"));
+        let why = not_started(live);
+        return Readiness::Progressing(
+            format!("{ready} of {wanted} replicas are ready {why}")
+                .trim_end()
+                .into(),
+        );
     }
     // Ready for `minReadySeconds`; servers before 1.22 do not say.
     let available = number(live, "/status/availableReplicas").unwrap_or(ready);
@@ -165,6 +170,7 @@ pub(super) fn job(live: &Value) -> Readiness {
 
 #[cfg(test)]
 mod tests {
+    use super::Readiness;
     use crate::observe::tests::verdict;
     use serde_json::{Value, json};
 
@@ -363,6 +369,20 @@ mod tests {
                 (json!({}), job("Failed", "True"), "R"),
                 (json!({}), job("Suspended", "True"), "progressing"),
             ],
+        );
+    }
+
+    #[test]
+    fn why_replicas_are_not_started_is_told() {
+        let live = json!({"spec": {"replicas": 3}, "status": {"replicas": 1, "readyReplicas": 1, "updatedReplicas": 1,
+            "conditions": [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "over quota"}]}});
+        assert_eq!(
+            super::deployment(&live),
+            Readiness::progressing("1 of 3 replicas are updated over quota")
+        );
+        assert_eq!(
+            super::stateful_set(&live),
+            Readiness::progressing("1 of 3 replicas are ready over quota")
         );
     }
 }

@@ -26,7 +26,8 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Args {
     #[command(flatten)]
     listen: Listen,
-    /// Play Deployments, StatefulSets, DaemonSets, Jobs and Pods, as a cluster with nodes would
+    /// Play Deployments, StatefulSets, DaemonSets, Jobs and Pods, as a cluster with nodes would; of one workload at most 10,000
+    /// replicas, and one that asks for more says so in its conditions
     #[arg(long)]
     simulate_workloads: bool,
     /// Seed of the simulated delays

@@ -32,7 +32,8 @@ const FRAME: Duration = Duration::from_millis(80);
 /// Show the whole thing: a hub and simulated clusters in this process, and an application delivered to them
 ///
 /// The first sample is ten replicas, 70 % for region east and 20 % for region west. Without --exit, two more samples
-/// follow, and hub and clusters stay up to be looked at with kubectl until Ctrl-C.
+/// follow, and hub and clusters stay up to be looked at with kubectl until Ctrl-C. A simulated cluster runs at most 10,000
+/// replicas of one workload; one that asks for more says so in its conditions.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Number of simulated clusters: three fifths in region east, the others in region west

@@ -3,7 +3,7 @@
 use super::{
     Args,
     asked::{Fail, Lose, Until},
-    fleet,
+    bound, fleet,
 };
 use crate::{
     cli::{
@@ -41,7 +41,7 @@ pub(super) struct Made {
 /// The script of what was asked for, over these clusters.
 ///
 /// # Errors
-/// A file holds nothing to run; an option names a cluster or a step that is not there.
+/// A file holds nothing to run, or more than is run; an option names a cluster or a step that is not there.
 pub(super) fn of(args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Result<Made, Failure> {
     let applications: Vec<String> = proposed
         .iter()
@@ -53,6 +53,7 @@ pub(super) fn of(args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Re
             .because("the files hold no Application")
             .advise("-f with the file of an Application too"));
     }
+    bound::check(clusters, proposed)?;
     let mut script = Script::new(fleet::members(clusters)?);
     script.nodes = fleet::nodes(clusters)?;
     script.applications = objects(args, clusters, proposed);

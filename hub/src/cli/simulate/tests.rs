@@ -720,3 +720,54 @@ fn a_run_that_could_not_begin_says_what_the_server_said_and_nothing_else() {
         "{failure}"
     );
 }
+
+#[test]
+fn more_replicas_than_are_simulated_are_refused_with_their_field() {
+    let of = |replicas: u32, clusters: u32| {
+        let text = SEED.replace("replicas: 10\n", &format!("replicas: {replicas}\n"));
+        made_of(&text, &["--clusters", &clusters.to_string()]).map(|_| ())
+    };
+    // Seven tenths are divided among six clusters in the east.
+    assert_eq!(of(85_000, 10), Ok(()));
+    assert_eq!(
+        of(2_000_000_000, 10).unwrap_err(),
+        "error: Application default/web cannot be simulated [E-REPLICAS]\n\
+         cause: spec.replicas of Deployment default/web is 233,333,334 on cluster c1, and a simulated cluster runs at most 10,000 \
+         replicas of one workload\n\
+         try:   a smaller number, or more clusters to divide it among"
+    );
+    // Nine tenths of it have a place.
+    assert_eq!(of(1_100_000, 1000), Ok(()));
+    let refused = of(1_200_000, 1000).unwrap_err();
+    assert!(
+        refused.contains(
+            "the most of what makes 1,080,000 on all clusters together; a simulation runs at most 1,000,000"
+        ),
+        "{refused}"
+    );
+
+    let job = "
+apiVersion: core.oam.dev/v1beta1
+kind: Application
+metadata: {name: batch, namespace: default}
+spec:
+  components:
+  - name: batch
+    type: k8s-objects
+    properties:
+      objects:
+      - apiVersion: batch/v1
+        kind: Job
+        metadata: {name: batch}
+        spec:
+          completions: 20000
+          template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}
+  policies:
+  - {name: one, type: topology, properties: {clusters: [c1]}}
+";
+    let refused = made_of(job, &[]).unwrap_err();
+    assert!(
+        refused.contains("cause: spec.completions of Job default/batch is 20,000 on cluster c1, and "),
+        "{refused}"
+    );
+}

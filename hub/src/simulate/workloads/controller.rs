@@ -108,7 +108,7 @@ impl Play {
             return;
         };
         let now = self.clock.now();
-        let next = entry.object.next(entry.memory.as_ref(), &self.model, now);
+        let next = entry.object.next(entry.memory.take(), &self.model, now);
         entry.memory = Some(next.memory);
         entry.wake_at = next.wake_at;
         if entry.object.status() == Some(&next.status) {

@@ -24,14 +24,12 @@ impl Workload for DaemonSet {
         self
     }
 
-    fn next(&self, memory: Option<&Memory>, model: &Model, now: Timestamp) -> Next<DaemonSetStatus> {
+    fn next(&self, memory: Option<Memory>, model: &Model, now: Timestamp) -> Next<DaemonSetStatus> {
         let before = self.status.clone().unwrap_or_default();
         let spec = self.spec.clone().unwrap_or_default();
         let template = Template::of(&spec.template);
         let object = object_key(self);
-        let mut memory = memory
-            .cloned()
-            .unwrap_or_else(|| recall(self, &before, &object, &template, model, now));
+        let mut memory = memory.unwrap_or_else(|| recall(self, &before, &object, &template, model, now));
         let min_ready = seconds(spec.min_ready_seconds);
         memory.replicas.retain(|r| r.ordinal < model.nodes);
         memory.next_ordinal = memory.next_ordinal.min(model.nodes);
@@ -49,7 +47,7 @@ impl Workload for DaemonSet {
                 }
                 may_stop -= 1;
             }
-            replica.template.clone_from(&template.hash);
+            replica.template = template.hash;
             replica.fate = model.fate(&object, &template, replica.ordinal, now);
         }
 

@@ -2,6 +2,7 @@
 
 use super::{
     Memory, Model, Next, Workload,
+    bound::{self, Beyond, bounded},
     memory::{Counts, count, nonzero, object_key, seconds},
     model::Template,
     rolling::Rolling,
@@ -27,20 +28,16 @@ impl Workload for Deployment {
         self
     }
 
-    fn next(&self, memory: Option<&Memory>, model: &Model, now: Timestamp) -> Next<DeploymentStatus> {
+    fn next(&self, memory: Option<Memory>, model: &Model, now: Timestamp) -> Next<DeploymentStatus> {
         let before = self.status.clone().unwrap_or_default();
         let spec = self.spec.clone().unwrap_or_default();
         let template = Template::of(&spec.template);
         let object = object_key(self);
-        let mut memory = memory
-            .cloned()
-            .unwrap_or_else(|| recall(self, &before, &object, &template, model, now));
+        let mut memory = memory.unwrap_or_else(|| recall(self, &before, &object, &template, model, now));
         let min_ready = seconds(spec.min_ready_seconds);
-        let rolling = Rolling::of(
-            spec.strategy.as_ref(),
-            spec.replicas.unwrap_or(1).max(0),
-            min_ready,
-        );
+        let (desired, beyond) = bounded("spec.replicas", spec.replicas.unwrap_or(1));
+        let desired = i32::try_from(desired).unwrap_or(i32::MAX);
+        let rolling = Rolling::of(spec.strategy.as_ref(), desired, min_ready);
         if spec.paused != Some(true) {
             rolling.advance(&mut memory, &object, &template, model, now);
         }
@@ -61,7 +58,7 @@ impl Workload for Deployment {
         let mut conditions = before.conditions.clone().unwrap_or_default();
         set(
             &mut conditions,
-            availability(available >= rolling.min_available(), now),
+            availability(beyond.is_none() && available >= rolling.min_available(), now),
             now,
         );
         let deadline = seconds(Some(spec.progress_deadline_seconds.unwrap_or(PROGRESS_DEADLINE)));
@@ -72,7 +69,14 @@ impl Workload for Deployment {
         );
         let complete =
             updated == rolling.desired && replicas == rolling.desired && available == rolling.desired;
-        let times_out = progress(&mut conditions, &before, &status, complete, &name, deadline, now);
+        forget_bound(&mut conditions, beyond);
+        let times_out = match beyond {
+            Some(beyond) => {
+                say_bound(&mut conditions, beyond, now);
+                None
+            }
+            None => progress(&mut conditions, &before, &status, complete, &name, deadline, now),
+        };
         status.conditions = Some(conditions);
         Next {
             wake_at: memory.wake_at(min_ready, now).into_iter().chain(times_out).min(),
@@ -170,6 +174,25 @@ fn progress(
     let late = condition("Progressing", "False", "ProgressDeadlineExceeded", message, now);
     set(conditions, late, now);
     None
+}
+
+/// What was said of another number, or of one that was too large, is over.
+fn forget_bound(conditions: &mut Vec<DeploymentCondition>, beyond: Option<Beyond>) {
+    let message = beyond.map(|beyond| beyond.to_string());
+    let is_over =
+        |c: &DeploymentCondition| c.reason.as_deref() == Some(bound::REASON) && c.message != message;
+    conditions.retain(|c| !is_over(c));
+}
+
+/// Nothing more is waited for: what is beyond the bound is never started.
+fn say_bound(conditions: &mut Vec<DeploymentCondition>, beyond: Beyond, now: Timestamp) {
+    for (type_, status) in [("Progressing", "False"), ("ReplicaFailure", "True")] {
+        set(
+            conditions,
+            condition(type_, status, bound::REASON, beyond.to_string(), now),
+            now,
+        );
+    }
 }
 
 fn condition(

@@ -2,6 +2,7 @@
 
 use super::{
     Fate, Memory, Model, Next, Workload,
+    bound::{self, bounded},
     memory::{count, nonzero, object_key},
     model::Template,
 };
@@ -26,10 +27,10 @@ impl Workload for Job {
         self
     }
 
-    fn next(&self, memory: Option<&Memory>, model: &Model, now: Timestamp) -> Next<JobStatus> {
+    fn next(&self, memory: Option<Memory>, model: &Model, now: Timestamp) -> Next<JobStatus> {
         let before = self.status.clone().unwrap_or_default();
         let spec = self.spec.clone().unwrap_or_default();
-        let mut memory = memory.cloned().unwrap_or_else(|| Memory {
+        let mut memory = memory.unwrap_or_else(|| Memory {
             succeeded: count(before.succeeded),
             failed: count(before.failed),
             next_ordinal: count(before.succeeded).saturating_add(count(before.failed)),
@@ -48,7 +49,10 @@ impl Workload for Job {
         }
         let parallelism = count(Some(spec.parallelism.unwrap_or(1)));
         // Without completions one success ends the Job (a work queue).
-        let completions = spec.completions.map_or(1, |c| count(Some(c)));
+        let (completions, beyond) = bounded("spec.completions", spec.completions.unwrap_or(1));
+        if let Some(beyond) = beyond {
+            return refused(before, memory, &beyond.to_string(), now);
+        }
         count_ended(&mut memory, now);
         let too_many = memory.failed > count(Some(spec.backoff_limit.unwrap_or(BACKOFF_LIMIT)));
         let done = memory.succeeded >= completions;
@@ -58,10 +62,9 @@ impl Workload for Job {
             let object = object_key(self);
             let template = Template::of(&spec.template);
             let wanted = parallelism.min(completions.saturating_sub(memory.succeeded));
-            memory
-                .replicas
-                .truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
-            while memory.count(|_| true) < i32::try_from(wanted).unwrap_or(i32::MAX) {
+            let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+            memory.replicas.truncate(wanted);
+            for _ in memory.replicas.len()..wanted {
                 memory.start(&object, &template, model, now);
             }
         }
@@ -126,6 +129,32 @@ fn count_ended(memory: &mut Memory, now: Timestamp) {
     });
     memory.succeeded = memory.succeeded.saturating_add(succeeded);
     memory.failed = memory.failed.saturating_add(failed);
+}
+
+/// A Job with more pods than are run fails, as one that its controller cannot carry out.
+fn refused(before: JobStatus, mut memory: Memory, why: &str, now: Timestamp) -> Next<JobStatus> {
+    memory.replicas.clear();
+    let mut conditions = before.conditions.clone().unwrap_or_default();
+    end(
+        &mut conditions,
+        ["FailureTarget", "Failed"],
+        bound::REASON,
+        why,
+        now,
+    );
+    resume(&mut conditions, now);
+    let status = JobStatus {
+        active: None,
+        ready: Some(0),
+        start_time: before.start_time.clone().or(Some(Time(now))),
+        conditions: Some(conditions),
+        ..before
+    };
+    Next {
+        status,
+        memory,
+        wake_at: None,
+    }
 }
 
 fn suspended(before: JobStatus, mut memory: Memory, now: Timestamp) -> Next<JobStatus> {

@@ -1,6 +1,9 @@
 //! The replicas that a simulated workload has.
 
-use super::model::{Model, Template};
+use super::{
+    MOST_REPLICAS,
+    model::{Model, Template, TemplateHash},
+};
 use jiff::{SignedDuration, Timestamp};
 
 /// What is remembered of one object.
@@ -11,7 +14,7 @@ pub struct Memory {
     /// Ordinal of the next replica.
     pub next_ordinal: u32,
     /// Template that a StatefulSet comes from.
-    pub current_template: String,
+    pub current_template: TemplateHash,
     /// Pods of a Job that succeeded.
     pub succeeded: u32,
     /// Pods of a Job that failed.
@@ -23,8 +26,8 @@ pub struct Memory {
 pub struct Replica {
     /// Number that it keeps.
     pub ordinal: u32,
-    /// Hash of its pod template; empty if not known after a restart.
-    pub template: String,
+    /// Hash of its pod template; not known after a restart.
+    pub template: TemplateHash,
     /// What becomes of it.
     pub fate: Fate,
 }
@@ -56,7 +59,7 @@ impl Replica {
     /// Ready for at least `min_ready`.
     pub(super) fn is_available(&self, min_ready: SignedDuration, now: Timestamp) -> bool {
         self.ready_since(now)
-            .is_some_and(|since| now.duration_since(since) >= min_ready)
+            .is_some_and(|since| min_ready.is_zero() || now.duration_since(since) >= min_ready)
     }
 
     /// When it changes next.
@@ -76,7 +79,7 @@ impl Memory {
         self.next_ordinal = ordinal.saturating_add(1);
         self.replicas.push(Replica {
             ordinal,
-            template: template.hash.clone(),
+            template: template.hash,
             fate: model.fate(object, template, ordinal, now),
         });
     }
@@ -90,13 +93,12 @@ impl Memory {
         now: Timestamp,
     ) -> Memory {
         let mut memory = Memory::default();
-        let before = Template {
-            hash: String::new(),
-            images: Vec::new(),
-        };
-        for index in 0..counts.replicas {
+        let before = Template::default();
+        // Those of the template before and new ones: whoever wrote more into the status, there are no more.
+        let replicas = counts.replicas.min(2 * MOST_REPLICAS);
+        for index in 0..replicas {
             // The oldest replicas are those of the template before, and the ones that were ready first.
-            let is_updated = index >= counts.replicas.saturating_sub(counts.updated);
+            let is_updated = index >= replicas.saturating_sub(counts.updated);
             memory.start(object, if is_updated { template } else { &before }, model, now);
             if index < counts.ready
                 && let Some(replica) = memory.replicas.last_mut()

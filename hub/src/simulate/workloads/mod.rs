@@ -3,8 +3,10 @@
 //!
 //! Each kind is a pure function [`Workload::next`] of the object, of what is remembered of its replicas, of the model
 //! and of the time; [`run()`] watches, calls it and writes the statuses that differ. No ReplicaSets and no Pods are
-//! made: replicas live in [`Memory`], which is rebuilt from the status after a restart.
+//! made: replicas live in [`Memory`], which is rebuilt from the status after a restart. Of a workload that asks for more than
+//! [`MOST_REPLICAS`] that many are started, and its conditions say that the others are not.
 
+mod bound;
 mod controller;
 mod daemon_set;
 mod deployment;
@@ -17,9 +19,10 @@ mod stateful_set;
 #[cfg(test)]
 mod tests;
 
+pub use bound::MOST_REPLICAS;
 pub use controller::run;
 pub use memory::{Fate, Memory, Replica};
-pub use model::Model;
+pub use model::{Model, TemplateHash};
 
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
@@ -51,7 +54,7 @@ pub trait Workload:
     }
 
     /// Where the object stands at `now`. `memory` is what the last call returned; absent after a restart.
-    fn next(&self, memory: Option<&Memory>, model: &Model, now: Timestamp) -> Next<Self::Status>;
+    fn next(&self, memory: Option<Memory>, model: &Model, now: Timestamp) -> Next<Self::Status>;
 }
 
 /// What becomes of an object.

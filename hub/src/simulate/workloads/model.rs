@@ -44,7 +44,12 @@ impl Model {
         if template.images.iter().any(fails) {
             return Fate::NotPulled;
         }
-        let roll = |what: &str| roll(self.seed, &[object, &template.hash, &ordinal.to_string(), what]);
+        let roll = |what: &str| {
+            roll(
+                self.seed,
+                &[object, template.hash.as_str(), &ordinal.to_string(), what],
+            )
+        };
         let (shortest, longest) = (self.delay.start().as_millis(), self.delay.end().as_millis());
         let span = longest.saturating_sub(shortest).saturating_add(1);
         let millis = shortest.saturating_add(u128::from(roll("delay")) % span);
@@ -58,21 +63,53 @@ impl Model {
     }
 }
 
-/// A pod template: its hash, which tells revisions apart, and its images.
+/// The first ten digits of the hash of a pod template, which tell revisions apart; none if it is not known. Every replica
+/// has one: it is as cheap to copy and to compare as a number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TemplateHash([u8; 10]);
+
+impl TemplateHash {
+    fn of(hash: &str) -> TemplateHash {
+        let mut digits = [0; 10];
+        for (digit, byte) in digits.iter_mut().zip(hash.bytes()) {
+            *digit = byte;
+        }
+        TemplateHash(digits)
+    }
+
+    /// Its digits.
+    pub fn as_str(&self) -> &str {
+        let digits = self.0.split(|byte| *byte == 0).next();
+        digits
+            .and_then(|digits| str::from_utf8(digits).ok())
+            .unwrap_or_default()
+    }
+
+    pub(super) fn is_known(self) -> bool {
+        self != TemplateHash::default()
+    }
+}
+
+impl std::fmt::Display for TemplateHash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A pod template: its hash and its images.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Template {
-    pub(super) hash: String,
+    pub(super) hash: TemplateHash,
     pub(super) images: Vec<String>,
 }
 
 impl Template {
     pub(super) fn of(template: &PodTemplateSpec) -> Template {
-        let mut template_hash = serde_json::to_value(template)
+        let template_hash = serde_json::to_value(template)
             .map(|value| hash::of_value(&value))
             .unwrap_or_default();
-        template_hash.truncate(10);
         Template {
-            hash: template_hash,
+            hash: TemplateHash::of(&template_hash),
             images: template.spec.as_ref().map(images).unwrap_or_default(),
         }
     }
@@ -103,7 +140,7 @@ mod tests {
     #[test]
     fn fates_follow_from_the_seed() {
         let template = Template {
-            hash: "abc".into(),
+            hash: TemplateHash::of("abc"),
             images: vec!["web:1".into()],
         };
         let model = Model {
@@ -138,7 +175,7 @@ mod tests {
     #[test]
     fn a_failing_image_is_never_pulled() {
         let broken = Template {
-            hash: "abc".into(),
+            hash: TemplateHash::of("abc"),
             images: vec!["web:1".into(), "side:broken-2".into()],
         };
         let fate = Model::default().fate("Pod/default/web", &broken, 0, Timestamp::UNIX_EPOCH);

@@ -27,13 +27,13 @@ impl Workload for Pod {
         owners.filter(|owner| owner.controller == Some(true)).count() == 0
     }
 
-    fn next(&self, memory: Option<&Memory>, model: &Model, now: Timestamp) -> Next<PodStatus> {
+    fn next(&self, memory: Option<Memory>, model: &Model, now: Timestamp) -> Next<PodStatus> {
         let before = self.status.clone().unwrap_or_default();
         let template = Template::of(&PodTemplateSpec {
             spec: self.spec.clone(),
             ..Default::default()
         });
-        let mut memory = memory.cloned().unwrap_or_default();
+        let mut memory = memory.unwrap_or_default();
         if memory.replicas.is_empty() {
             memory.start(&object_key(self), &template, model, now);
             let was_running = before.phase.as_deref() == Some("Running");

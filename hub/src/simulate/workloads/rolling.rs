@@ -77,7 +77,7 @@ impl Rolling {
             let surplus = memory.count(is_new) - self.desired;
             remove(memory, surplus, |r| is_new(r) && !r.is_ready(now));
             remove(memory, memory.count(is_new) - self.desired, is_new);
-            let room = self.desired + self.surge - memory.count(|_| true);
+            let room = self.desired.saturating_add(self.surge) - memory.count(|_| true);
             for _ in 0..room.min(self.desired - memory.count(is_new)) {
                 memory.start(object, template, model, now);
             }
@@ -102,12 +102,17 @@ impl Rolling {
 
 /// Removes up to `number` replicas that match, youngest first.
 pub(super) fn remove(memory: &mut Memory, number: i32, matches: impl Fn(&Replica) -> bool) {
-    for _ in 0..number {
-        let Some(index) = memory.replicas.iter().rposition(&matches) else {
-            return;
-        };
-        memory.replicas.remove(index);
+    if number <= 0 {
+        return;
     }
+    let mut left = number;
+    memory.replicas.reverse();
+    memory.replicas.retain(|replica| {
+        let goes = left > 0 && matches(replica);
+        left -= i32::from(goes);
+        !goes
+    });
+    memory.replicas.reverse();
 }
 
 /// A count or a percentage of `total`.

@@ -2,11 +2,15 @@
 
 use super::{
     Memory, Model, Next, Replica, Workload,
+    bound::{self, Beyond, bounded},
     memory::{Counts, count, nonzero, object_key, seconds},
     model::Template,
 };
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetStatus};
+use k8s_openapi::{
+    api::apps::v1::{StatefulSet, StatefulSetCondition, StatefulSetSpec, StatefulSetStatus},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
 
 impl Workload for StatefulSet {
     type Status = StatefulSetStatus;
@@ -20,19 +24,18 @@ impl Workload for StatefulSet {
         self
     }
 
-    fn next(&self, memory: Option<&Memory>, model: &Model, now: Timestamp) -> Next<StatefulSetStatus> {
+    fn next(&self, memory: Option<Memory>, model: &Model, now: Timestamp) -> Next<StatefulSetStatus> {
         let before = self.status.clone().unwrap_or_default();
         let spec = self.spec.clone().unwrap_or_default();
         let template = Template::of(&spec.template);
         let object = object_key(self);
-        let mut memory = memory
-            .cloned()
-            .unwrap_or_else(|| recall(self, &before, &object, &template, model, now));
-        if memory.current_template.is_empty() {
-            memory.current_template.clone_from(&template.hash);
+        let mut memory = memory.unwrap_or_else(|| recall(self, &before, &object, &template, model, now));
+        if !memory.current_template.is_known() {
+            memory.current_template = template.hash;
         }
+        let (desired, beyond) = bounded("spec.replicas", spec.replicas.unwrap_or(1));
         let set = Set {
-            desired: count(Some(spec.replicas.unwrap_or(1))),
+            desired,
             partition: partition(&spec),
             ordered: spec.pod_management_policy.as_deref() != Some("Parallel"),
             min_ready: seconds(spec.min_ready_seconds),
@@ -43,7 +46,7 @@ impl Workload for StatefulSet {
         let ready = memory.count(|r| r.is_ready(now));
         let updated = memory.count(|r| r.template == template.hash);
         if updated == replicas && ready == replicas {
-            memory.current_template.clone_from(&template.hash);
+            memory.current_template = template.hash;
         }
         let name = self.metadata.name.as_deref().unwrap_or_default();
         let status = StatefulSetStatus {
@@ -56,6 +59,7 @@ impl Workload for StatefulSet {
             current_revision: Some(format!("{name}-{}", memory.current_template)),
             update_revision: Some(format!("{name}-{}", template.hash)),
             collision_count: Some(0),
+            conditions: conditions(before.conditions.clone(), beyond, now),
             ..before
         };
         Next {
@@ -85,6 +89,27 @@ fn recall(
         ready: count(status.ready_replicas),
     };
     Memory::recall(counts, object, template, model, now)
+}
+
+/// Its controller writes none: the one here says what is not started.
+fn conditions(
+    before: Option<Vec<StatefulSetCondition>>,
+    beyond: Option<Beyond>,
+    now: Timestamp,
+) -> Option<Vec<StatefulSetCondition>> {
+    let (mut own, mut conditions): (Vec<_>, Vec<_>) = (before.into_iter().flatten())
+        .partition(|c| c.type_ == "ReplicaFailure" && c.reason.as_deref() == Some(bound::REASON));
+    if let Some(message) = beyond.map(|beyond| beyond.to_string()) {
+        own.retain(|c| c.message.as_ref() == Some(&message));
+        conditions.push(own.pop().unwrap_or_else(|| StatefulSetCondition {
+            type_: "ReplicaFailure".to_owned(),
+            status: "True".to_owned(),
+            reason: Some(bound::REASON.to_owned()),
+            message: Some(message),
+            last_transition_time: Some(Time(now)),
+        }));
+    }
+    (!conditions.is_empty()).then_some(conditions)
 }
 
 /// The lowest ordinal that is updated; absent under `OnDelete`.
@@ -124,7 +149,7 @@ impl Set {
                 return;
             }
             if replica.template != template.hash {
-                replica.template.clone_from(&template.hash);
+                replica.template = template.hash;
                 replica.fate = model.fate(object, template, replica.ordinal, now);
                 return;
             }

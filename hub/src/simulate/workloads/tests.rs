@@ -70,14 +70,14 @@ impl<K: Workload> Life<K> {
 
     /// Looks at `now`; returns the status as the API server would show it.
     fn look(&mut self, now: Timestamp) -> Value {
-        let next = self.object.next(self.memory.as_ref(), &self.model, now);
+        let next = self.object.next(self.memory.clone(), &self.model, now);
         self.memory = Some(next.memory);
         self.wake_at = next.wake_at;
         self.object = self.object.clone().with_status(next.status);
         // Through JSON and back, so that times lose what the wire loses.
         let wire = serde_json::to_value(&self.object).unwrap();
         self.object = serde_json::from_value(wire.clone()).unwrap();
-        let again = self.object.next(self.memory.as_ref(), &self.model, now);
+        let again = self.object.next(self.memory.clone(), &self.model, now);
         assert!(
             self.object.status() == Some(&again.status),
             "a second look changes nothing"
@@ -465,4 +465,114 @@ fn a_pod_is_pulled_started_and_ready() {
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true}]))
     .unwrap();
     assert!(!owned.is_played());
+}
+
+/// A number that is far beyond what is run, and the sentence about it.
+const HUGE: i32 = i32::MAX;
+
+fn beyond(field: &str) -> String {
+    format!("{field} is {HUGE}, and a simulated cluster runs at most 10000 replicas of one workload: ")
+}
+
+#[test]
+fn replicas_beyond_the_bound_are_not_started_and_the_deployment_says_so() {
+    let mut life = Life::of(replicated::<Deployment>("Deployment", 1, HUGE, "web:1"), steady());
+    let (status, now) = life.settle(at(0));
+    assert_eq!(counts(&status, DEPLOYMENT), [10_000, 10_000, 10_000, 10_000, 0]);
+    assert_eq!(
+        reasons(&status),
+        [
+            "Available=MinimumReplicasUnavailable",
+            "Progressing=SimulatedReplicasBounded",
+            "ReplicaFailure=SimulatedReplicasBounded",
+        ]
+    );
+    let of = |type_| move |c: &&Value| c["type"] == type_;
+    let conditions = status["conditions"].as_array().unwrap();
+    let failure = conditions.iter().find(of("ReplicaFailure")).unwrap();
+    let message = failure["message"].as_str().unwrap();
+    assert!(message.starts_with(&beyond("spec.replicas")), "{message}");
+    assert_eq!(life.wake_at, None, "what is not started is not waited for");
+
+    // A new template rolls within the bound, and another number is another sentence.
+    life.becomes(replicated("Deployment", 2, 20_000, "web:2"));
+    let (status, now) = life.settle(now);
+    assert_eq!(counts(&status, DEPLOYMENT), [10_000, 10_000, 10_000, 10_000, 0]);
+    assert!(
+        status.to_string().contains("spec.replicas is 20000, and"),
+        "{status}"
+    );
+    assert!(!status.to_string().contains(&beyond("spec.replicas")), "{status}");
+
+    // The largest number that is run is played as any other.
+    life.becomes(replicated("Deployment", 3, 10_000, "web:2"));
+    let (status, now) = life.settle(now);
+    assert_eq!(
+        reasons(&status),
+        [
+            "Available=MinimumReplicasAvailable",
+            "Progressing=NewReplicaSetAvailable"
+        ]
+    );
+    life.becomes(replicated("Deployment", 4, 0, "web:2"));
+    assert_eq!(counts(&life.look(now), DEPLOYMENT), [0; 5]);
+}
+
+#[test]
+fn a_rollout_with_a_huge_surge_is_bounded() {
+    let with = |generation, image: &str| -> Deployment {
+        let spec = json!({"replicas": HUGE, "selector": {}, "template": template(image),
+            "strategy": {"rollingUpdate": {"maxSurge": HUGE, "maxUnavailable": 0}}});
+        object("Deployment", generation, &spec)
+    };
+    let mut life = Life::of(with(1, "web:1"), steady());
+    let (_, now) = life.settle(at(0));
+    life.becomes(with(2, "web:2"));
+    assert_eq!(
+        counts(&life.look(now), ["replicas", "updatedReplicas"]),
+        [20_000, 10_000]
+    );
+}
+
+#[test]
+fn a_status_that_somebody_else_wrote_is_bounded_too() {
+    let mut deployment = replicated::<Deployment>("Deployment", 1, 3, "web:1");
+    let status =
+        json!({"observedGeneration": 1, "replicas": HUGE, "updatedReplicas": HUGE, "readyReplicas": HUGE});
+    deployment.status = serde_json::from_value(status).unwrap();
+    let (status, _) = Life::of(deployment, steady()).settle(at(0));
+    assert_eq!(counts(&status, DEPLOYMENT), [3, 3, 3, 3, 0]);
+}
+
+#[test]
+fn ordinals_and_completions_are_bounded() {
+    let spec = json!({"replicas": HUGE, "serviceName": "web", "selector": {}, "template": template("web:1"),
+        "podManagementPolicy": "Parallel"});
+    let mut life = Life::of(object::<StatefulSet>("StatefulSet", 1, &spec), steady());
+    let (status, now) = life.settle(at(0));
+    assert_eq!(counts(&status, ["replicas", "readyReplicas"]), [10_000, 10_000]);
+    assert_eq!(reasons(&status), ["ReplicaFailure=SimulatedReplicasBounded"]);
+    let message = status["conditions"][0]["message"].as_str().unwrap();
+    assert!(message.starts_with(&beyond("spec.replicas")), "{message}");
+    life.becomes(replicated("StatefulSet", 2, 2, "web:1"));
+    let status = life.look(now);
+    assert_eq!(counts(&status, ["replicas", "readyReplicas"]), [2, 2]);
+    assert_eq!(status["conditions"], Value::Null);
+
+    let mut life = Life::of(job(&json!({"parallelism": HUGE, "completions": HUGE})), steady());
+    let (status, _) = life.settle(at(0));
+    assert_eq!(counts(&status, ["active", "succeeded", "failed"]), [0; 3]);
+    assert_eq!(
+        reasons(&status),
+        [
+            "Failed=SimulatedReplicasBounded",
+            "FailureTarget=SimulatedReplicasBounded"
+        ]
+    );
+    let message = status["conditions"][0]["message"].as_str().unwrap();
+    assert!(message.starts_with(&beyond("spec.completions")), "{message}");
+
+    // Many pods at once are no more than are still to succeed.
+    let mut life = Life::of(job(&json!({"parallelism": HUGE, "completions": 3})), steady());
+    assert_eq!(counts(&life.look(at(0)), ["active"]), [3]);
 }
