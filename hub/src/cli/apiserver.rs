@@ -26,8 +26,9 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Args {
     #[command(flatten)]
     listen: Listen,
-    /// Play Deployments, StatefulSets, DaemonSets, Jobs and Pods, as a cluster with nodes would; of one workload at most 10,000
-    /// replicas, and one that asks for more says so in its conditions
+    /// Play Deployments, StatefulSets, DaemonSets, Jobs and Pods, as a cluster with nodes would, addresses of load balancers and
+    /// the counts of PodDisruptionBudgets; of one workload at most 10,000 replicas, and one that asks for more says so in its
+    /// conditions
     #[arg(long)]
     simulate_workloads: bool,
     /// Seed of the simulated delays

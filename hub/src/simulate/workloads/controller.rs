@@ -1,18 +1,20 @@
 //! The shell: watches one member's workloads and writes the statuses that differ.
 
-use super::{Memory, Model, Workload};
+use super::{Around, Memory, Model, Pods, Workload, pods::Key};
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     batch::v1::Job,
-    core::v1::Pod,
+    core::v1::{Pod, Service},
+    policy::v1::PodDisruptionBudget,
 };
 use kube::{
     Api, Client, ResourceExt,
     api::PostParams,
     runtime::{
         WatchStreamExt,
+        utils::Backoff,
         watcher::{self, Event, watcher},
     },
 };
@@ -27,15 +29,26 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How long to sleep when nothing is expected.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// Plays the workloads of one cluster until `shutdown`.
+/// Kinds that have pods, all of which are listed before pods are counted.
+const WITH_PODS: usize = 5;
+
+/// Plays the workloads of one cluster until `shutdown`, and what is about them.
 pub async fn run(client: Client, model: Model, clock: SharedClock, shutdown: CancellationToken) {
-    let model = Arc::new(model);
     let play = Play {
         client,
-        model,
+        model: Arc::new(model),
+        pods: Arc::new(Pods::default()),
         clock,
         shutdown,
     };
+    // A task of its own: in a run without a budget or a load balancer the workloads are polled as if it were not there.
+    let about = play.clone();
+    let about = tokio::spawn(async move {
+        tokio::join!(
+            Box::pin(about.kind::<Service>()),
+            Box::pin(about.kind::<PodDisruptionBudget>()),
+        );
+    });
     // Boxed: five watches in one future would make it large.
     tokio::join!(
         Box::pin(play.kind::<Deployment>()),
@@ -44,11 +57,31 @@ pub async fn run(client: Client, model: Model, clock: SharedClock, shutdown: Can
         Box::pin(play.kind::<Job>()),
         Box::pin(play.kind::<Pod>()),
     );
+    if let Err(error) = about.await {
+        tracing::error!(%error, "what plays Services and PodDisruptionBudgets ended badly");
+    }
 }
 
+/// Between two tries of a watch that no run may depend on: the default draws its pauses from dice that others draw from, too.
+struct Evenly;
+
+impl Iterator for Evenly {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(RETRY)
+    }
+}
+
+impl Backoff for Evenly {
+    fn reset(&mut self) {}
+}
+
+#[derive(Clone)]
 struct Play {
     client: Client,
     model: Arc<Model>,
+    pods: Arc<Pods>,
     clock: SharedClock,
     shutdown: CancellationToken,
 }
@@ -60,14 +93,15 @@ struct Tracked<K> {
     wake_at: Option<Timestamp>,
 }
 
-/// Namespace and name.
-type Key = (String, String);
-
 impl Play {
     async fn kind<K: Workload>(&self) {
-        let mut events = watcher(Api::<K>::all(self.client.clone()), watcher::Config::default())
-            .default_backoff()
-            .boxed();
+        let events = watcher(Api::<K>::all(self.client.clone()), watcher::Config::default());
+        let mut events = match K::HAS_PODS {
+            true => events.default_backoff().boxed(),
+            false => events.backoff(Evenly).boxed(),
+        };
+        let kind = K::kind(&());
+        let mut changes = self.pods.changes();
         let mut tracked: BTreeMap<Key, Tracked<K>> = BTreeMap::new();
         let mut listed: Vec<Key> = Vec::new();
         loop {
@@ -80,14 +114,26 @@ impl Play {
                 () = self.shutdown.cancelled() => return,
                 event = events.next() => match event {
                     Some(Ok(event)) => {
-                        if let Some(key) = take(&mut tracked, &mut listed, event) {
-                            self.step(&mut tracked, &key).await;
+                        let all = matches!(event, Event::InitDone);
+                        match take(&mut tracked, &mut listed, event) {
+                            Some(key) => self.step(&mut tracked, &key).await,
+                            None => self.pods.keep(&kind, |key| tracked.contains_key(key)),
+                        }
+                        if all && K::HAS_PODS {
+                            self.pods.listed(&kind);
                         }
                     }
                     Some(Err(error)) => tracing::debug!(%error, kind = %K::kind(&()), "a watch of the simulator broke off and starts over"),
                     None => return,
                 },
-                () = tokio::time::sleep(pause.min(IDLE)) => {
+                Ok(()) = changes.changed(), if !K::HAS_PODS => {
+                    let keys: Vec<Key> = tracked.keys().cloned().collect();
+                    for key in keys {
+                        self.step(&mut tracked, &key).await;
+                    }
+                }
+                // Where nothing is expected, the time of others is not stopped at.
+                () = tokio::time::sleep(pause.min(IDLE)), if K::HAS_PODS || next.is_some() => {
                     let now = self.clock.now();
                     let due = |t: &Tracked<K>| t.wake_at.is_some_and(|at| at <= now);
                     let keys: Vec<Key> = (tracked.iter())
@@ -107,8 +153,22 @@ impl Play {
         let Some(entry) = tracked.get_mut(key) else {
             return;
         };
+        if !K::HAS_PODS {
+            self.pods.count();
+            if !self.pods.knows(WITH_PODS) {
+                return;
+            }
+        }
         let now = self.clock.now();
-        let next = entry.object.next(entry.memory.take(), &self.model, now);
+        let around = Around {
+            model: &self.model,
+            pods: &self.pods,
+            now,
+        };
+        let next = entry.object.next(entry.memory.take(), &around);
+        if let Some(group) = entry.object.pods(&next.status) {
+            self.pods.put(&K::kind(&()), key, group);
+        }
         entry.memory = Some(next.memory);
         entry.wake_at = next.wake_at;
         if entry.object.status() == Some(&next.status) {

@@ -1,9 +1,9 @@
 //! DaemonSet: one replica on each simulated node.
 
 use super::{
-    Memory, Model, Next, Replica, Workload,
+    Around, Group, Memory, Model, Next, Replica, Wanted, Workload,
     memory::{Counts, count, nonzero, object_key, seconds},
-    model::Template,
+    model::{Template, labels},
     rolling::resolve,
 };
 use jiff::Timestamp;
@@ -24,7 +24,17 @@ impl Workload for DaemonSet {
         self
     }
 
-    fn next(&self, memory: Option<Memory>, model: &Model, now: Timestamp) -> Next<DaemonSetStatus> {
+    fn pods(&self, status: &DaemonSetStatus) -> Option<Group> {
+        Some(Group {
+            labels: labels(&self.spec.as_ref()?.template),
+            wanted: Wanted::NoScale("daemonsets.apps"),
+            total: status.current_number_scheduled,
+            ready: status.number_ready,
+        })
+    }
+
+    fn next(&self, memory: Option<Memory>, around: &Around<'_>) -> Next<DaemonSetStatus> {
+        let Around { model, now, .. } = *around;
         let before = self.status.clone().unwrap_or_default();
         let spec = self.spec.clone().unwrap_or_default();
         let template = Template::of(&spec.template);

@@ -1,10 +1,10 @@
 //! Deployment, with the conditions that its controller writes.
 
 use super::{
-    Memory, Model, Next, Workload,
+    Around, Group, Memory, Model, Next, Wanted, Workload,
     bound::{self, Beyond, bounded},
     memory::{Counts, count, nonzero, object_key, seconds},
-    model::Template,
+    model::{Template, labels},
     rolling::Rolling,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -28,7 +28,18 @@ impl Workload for Deployment {
         self
     }
 
-    fn next(&self, memory: Option<Memory>, model: &Model, now: Timestamp) -> Next<DeploymentStatus> {
+    fn pods(&self, status: &DeploymentStatus) -> Option<Group> {
+        let spec = self.spec.as_ref()?;
+        Some(Group {
+            labels: labels(&spec.template),
+            wanted: Wanted::Scale(spec.replicas.unwrap_or(1)),
+            total: status.replicas.unwrap_or(0),
+            ready: status.ready_replicas.unwrap_or(0),
+        })
+    }
+
+    fn next(&self, memory: Option<Memory>, around: &Around<'_>) -> Next<DeploymentStatus> {
+        let Around { model, now, .. } = *around;
         let before = self.status.clone().unwrap_or_default();
         let spec = self.spec.clone().unwrap_or_default();
         let template = Template::of(&spec.template);

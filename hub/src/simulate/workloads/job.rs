@@ -1,10 +1,10 @@
 //! Job: pods that end, until enough succeeded or too many failed.
 
 use super::{
-    Fate, Memory, Model, Next, Workload,
+    Around, Fate, Group, Memory, Next, Wanted, Workload,
     bound::{self, bounded},
     memory::{count, nonzero, object_key},
-    model::Template,
+    model::{Template, labels},
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -27,7 +27,17 @@ impl Workload for Job {
         self
     }
 
-    fn next(&self, memory: Option<Memory>, model: &Model, now: Timestamp) -> Next<JobStatus> {
+    fn pods(&self, status: &JobStatus) -> Option<Group> {
+        Some(Group {
+            labels: labels(&self.spec.as_ref()?.template),
+            wanted: Wanted::NoScale("jobs.batch"),
+            total: status.active.unwrap_or(0),
+            ready: status.ready.unwrap_or(0),
+        })
+    }
+
+    fn next(&self, memory: Option<Memory>, around: &Around<'_>) -> Next<JobStatus> {
+        let Around { model, now, .. } = *around;
         let before = self.status.clone().unwrap_or_default();
         let spec = self.spec.clone().unwrap_or_default();
         let mut memory = memory.unwrap_or_else(|| Memory {

@@ -1,5 +1,6 @@
 //! Plays Deployment, StatefulSet, DaemonSet, Job and Pod: reads their specs, writes their statuses as Kubernetes' own
-//! controllers and kubelets do, after a delay and with the failures that a seeded [`Model`] says.
+//! controllers and kubelets do, after a delay and with the failures that a seeded [`Model`] says. Beside them a Service of type
+//! LoadBalancer gets an address at once, and a PodDisruptionBudget the counts of the pods that it selects.
 //!
 //! Each kind is a pure function [`Workload::next`] of the object, of what is remembered of its replicas, of the model
 //! and of the time; [`run()`] watches, calls it and writes the statuses that differ. No ReplicaSets and no Pods are
@@ -7,6 +8,7 @@
 //! [`MOST_REPLICAS`] that many are started, and its conditions say that the others are not.
 
 mod bound;
+mod budget;
 mod controller;
 mod daemon_set;
 mod deployment;
@@ -14,7 +16,9 @@ mod job;
 mod memory;
 mod model;
 mod pod;
+mod pods;
 mod rolling;
+mod service;
 mod stateful_set;
 #[cfg(test)]
 mod tests;
@@ -23,6 +27,7 @@ pub use bound::MOST_REPLICAS;
 pub use controller::run;
 pub use memory::{Fate, Memory, Replica};
 pub use model::{Model, TemplateHash};
+pub use pods::{Around, Group, Pods, Wanted};
 
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
@@ -39,6 +44,9 @@ pub trait Workload:
     + Sync
     + 'static
 {
+    /// Whether its objects are workloads. What the others have follows from their specs and from the pods that are there.
+    const HAS_PODS: bool = true;
+
     /// Its status.
     type Status: PartialEq + Clone + Send;
 
@@ -53,8 +61,13 @@ pub trait Workload:
         true
     }
 
-    /// Where the object stands at `now`. `memory` is what the last call returned; absent after a restart.
-    fn next(&self, memory: Option<Memory>, model: &Model, now: Timestamp) -> Next<Self::Status>;
+    /// Its pods, by its status.
+    fn pods(&self, _status: &Self::Status) -> Option<Group> {
+        None
+    }
+
+    /// Where the object stands now. `memory` is what the last call returned; absent after a restart.
+    fn next(&self, memory: Option<Memory>, around: &Around<'_>) -> Next<Self::Status>;
 }
 
 /// What becomes of an object.

@@ -4,7 +4,7 @@ use super::Fate;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use roundhouse_api::hash;
-use std::{ops::RangeInclusive, time::Duration};
+use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 /// The delay and failure model of a simulated cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,13 +115,19 @@ impl Template {
     }
 }
 
+/// The labels of the pods of a template.
+pub(super) fn labels(template: &PodTemplateSpec) -> BTreeMap<String, String> {
+    let labels = template.metadata.as_ref().and_then(|meta| meta.labels.clone());
+    labels.unwrap_or_default()
+}
+
 pub(super) fn images(spec: &PodSpec) -> Vec<String> {
     let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
     containers.filter_map(|c| c.image.clone()).collect()
 }
 
 /// A number from the seed and the names: FNV-1a, then the finaliser of SplitMix64.
-fn roll(seed: u64, names: &[&str]) -> u64 {
+pub(super) fn roll(seed: u64, names: &[&str]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ seed;
     for name in names {
         for byte in name.bytes().chain([0]) {

@@ -1,6 +1,6 @@
 //! Pods that no controller owns: pulled, started, ready.
 
-use super::{Fate, Memory, Model, Next, Workload, memory::object_key, model::Template};
+use super::{Around, Fate, Group, Memory, Next, Wanted, Workload, memory::object_key, model::Template};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::{
@@ -27,7 +27,18 @@ impl Workload for Pod {
         owners.filter(|owner| owner.controller == Some(true)).count() == 0
     }
 
-    fn next(&self, memory: Option<Memory>, model: &Model, now: Timestamp) -> Next<PodStatus> {
+    fn pods(&self, status: &PodStatus) -> Option<Group> {
+        let is_ready = |c: &PodCondition| c.type_ == "Ready" && c.status == "True";
+        Some(Group {
+            labels: self.metadata.labels.clone().unwrap_or_default(),
+            wanted: Wanted::Alone,
+            total: 1,
+            ready: i32::from(status.conditions.iter().flatten().any(is_ready)),
+        })
+    }
+
+    fn next(&self, memory: Option<Memory>, around: &Around<'_>) -> Next<PodStatus> {
+        let Around { model, now, .. } = *around;
         let before = self.status.clone().unwrap_or_default();
         let template = Template::of(&PodTemplateSpec {
             spec: self.spec.clone(),

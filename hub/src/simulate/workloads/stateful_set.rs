@@ -1,10 +1,10 @@
 //! StatefulSet: ordinals, ordered start, updates from the highest ordinal down.
 
 use super::{
-    Memory, Model, Next, Replica, Workload,
+    Around, Group, Memory, Model, Next, Replica, Wanted, Workload,
     bound::{self, Beyond, bounded},
     memory::{Counts, count, nonzero, object_key, seconds},
-    model::Template,
+    model::{Template, labels},
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -24,7 +24,18 @@ impl Workload for StatefulSet {
         self
     }
 
-    fn next(&self, memory: Option<Memory>, model: &Model, now: Timestamp) -> Next<StatefulSetStatus> {
+    fn pods(&self, status: &StatefulSetStatus) -> Option<Group> {
+        let spec = self.spec.as_ref()?;
+        Some(Group {
+            labels: labels(&spec.template),
+            wanted: Wanted::Scale(spec.replicas.unwrap_or(1)),
+            total: status.replicas,
+            ready: status.ready_replicas.unwrap_or(0),
+        })
+    }
+
+    fn next(&self, memory: Option<Memory>, around: &Around<'_>) -> Next<StatefulSetStatus> {
+        let Around { model, now, .. } = *around;
         let before = self.status.clone().unwrap_or_default();
         let spec = self.spec.clone().unwrap_or_default();
         let template = Template::of(&spec.template);

@@ -4,7 +4,8 @@ use super::*;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
     batch::v1::Job,
-    core::v1::Pod,
+    core::v1::{Pod, Service},
+    policy::v1::PodDisruptionBudget,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -25,6 +26,7 @@ fn object<K: Workload>(kind: &str, generation: i64, spec: &Value) -> K {
     let api = match kind {
         "Pod" => "v1",
         "Job" => "batch/v1",
+        "PodDisruptionBudget" => "policy/v1",
         _ => "apps/v1",
     };
     let object = json!({"apiVersion": api, "kind": kind, "spec": spec,
@@ -47,6 +49,7 @@ struct Life<K: Workload> {
     object: K,
     memory: Option<Memory>,
     model: Model,
+    pods: Pods,
     wake_at: Option<Timestamp>,
 }
 
@@ -56,7 +59,16 @@ impl<K: Workload> Life<K> {
             object,
             memory: None,
             model,
+            pods: Pods::default(),
             wake_at: None,
+        }
+    }
+
+    fn around(&self, now: Timestamp) -> Around<'_> {
+        Around {
+            model: &self.model,
+            pods: &self.pods,
+            now,
         }
     }
 
@@ -70,14 +82,14 @@ impl<K: Workload> Life<K> {
 
     /// Looks at `now`; returns the status as the API server would show it.
     fn look(&mut self, now: Timestamp) -> Value {
-        let next = self.object.next(self.memory.clone(), &self.model, now);
+        let next = self.object.next(self.memory.clone(), &self.around(now));
         self.memory = Some(next.memory);
         self.wake_at = next.wake_at;
         self.object = self.object.clone().with_status(next.status);
         // Through JSON and back, so that times lose what the wire loses.
         let wire = serde_json::to_value(&self.object).unwrap();
         self.object = serde_json::from_value(wire.clone()).unwrap();
-        let again = self.object.next(self.memory.clone(), &self.model, now);
+        let again = self.object.next(self.memory.clone(), &self.around(now));
         assert!(
             self.object.status() == Some(&again.status),
             "a second look changes nothing"
@@ -575,4 +587,155 @@ fn ordinals_and_completions_are_bounded() {
     // Many pods at once are no more than are still to succeed.
     let mut life = Life::of(job(&json!({"parallelism": HUGE, "completions": 3})), steady());
     assert_eq!(counts(&life.look(at(0)), ["active"]), [3]);
+}
+
+#[test]
+fn a_load_balancer_has_an_address_of_its_own_as_long_as_it_is_one() {
+    let service = |name: &str, type_: &str| -> Service {
+        let service = json!({"metadata": {"name": name, "namespace": "default"},
+            "spec": {"type": type_, "clusterIP": "10.0.0.1"}, "status": {"loadBalancer": {}}});
+        serde_json::from_value(service).unwrap()
+    };
+    let address = |status: &Value| -> std::net::Ipv4Addr {
+        let text = status["loadBalancer"]["ingress"][0]["ip"].as_str().unwrap();
+        text.parse().unwrap()
+    };
+    assert!(!service("web", "ClusterIP").is_played());
+    let mut life = Life::of(service("web", "LoadBalancer"), steady());
+    assert!(life.object.is_played());
+    let status = life.look(at(0));
+    assert!(address(&status).is_documentation(), "{status}");
+    assert_eq!(life.look(at(1000)), status);
+    // The same in every cluster, another one for another name.
+    let again = Life::of(service("web", "LoadBalancer"), Model { seed: 9, ..steady() }).look(at(5));
+    assert_eq!(address(&again), address(&status));
+    let other = Life::of(service("db", "LoadBalancer"), steady()).look(at(0));
+    assert_ne!(address(&other), address(&status));
+
+    life.becomes(service("web", "ClusterIP"));
+    assert!(life.object.is_played());
+    assert_eq!(life.look(at(2000))["loadBalancer"], json!({}));
+    assert!(!life.object.is_played());
+}
+
+#[test]
+fn a_budget_counts_the_pods_that_it_selects() {
+    let names = [
+        "expectedPods",
+        "desiredHealthy",
+        "currentHealthy",
+        "disruptionsAllowed",
+    ];
+    let group = |app: &str, wanted, total, ready| Group {
+        labels: [("app".to_owned(), app.to_owned())].into(),
+        wanted,
+        total,
+        ready,
+    };
+    let key = |namespace: &str, name: &str| (namespace.to_owned(), name.to_owned());
+    let web = || json!({"matchLabels": {"app": "web"}});
+    // (its spec, expected, to be healthy, healthy, allowed)
+    for (spec, expected) in [
+        (json!({"selector": web(), "minAvailable": 2}), [3, 2, 3, 1]),
+        (json!({"selector": web(), "minAvailable": "50%"}), [4, 2, 3, 1]),
+        (json!({"selector": web(), "maxUnavailable": 1}), [4, 3, 3, 0]),
+        (json!({"selector": web(), "maxUnavailable": "30%"}), [4, 2, 3, 1]),
+        (
+            json!({"selector": web(), "maxUnavailable": i32::MAX}),
+            [4, 0, 3, 3],
+        ),
+        (
+            json!({"selector": {"matchLabels": {"app": "none"}}, "maxUnavailable": 1}),
+            [0; 4],
+        ),
+        (
+            json!({"selector": {"matchLabels": {"app": "none"}}, "minAvailable": 1}),
+            [0, 1, 0, 0],
+        ),
+        (json!({"minAvailable": 0}), [0; 4]),
+        (json!({"selector": {}, "minAvailable": 1}), [5, 1, 4, 3]),
+        (
+            json!({"selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["log"]}]}, "minAvailable": 1}),
+            [2, 1, 1, 0],
+        ),
+    ] {
+        let mut life = Life::of(
+            object::<PodDisruptionBudget>("PodDisruptionBudget", 7, &spec),
+            steady(),
+        );
+        life.pods.put(
+            "Deployment",
+            &key("default", "web"),
+            group("web", Wanted::Scale(4), 3, 3),
+        );
+        life.pods.put(
+            "DaemonSet",
+            &key("default", "log"),
+            group("log", Wanted::NoScale("daemonsets.apps"), 2, 1),
+        );
+        life.pods.put(
+            "Deployment",
+            &key("other", "web"),
+            group("web", Wanted::Scale(9), 9, 9),
+        );
+        let status = life.look(at(0));
+        assert_eq!(counts(&status, names), expected.map(i64::from), "{spec}");
+        assert_eq!(status["observedGeneration"], 7);
+        let allowed = if expected[3] > 0 {
+            "SufficientPods"
+        } else {
+            "InsufficientPods"
+        };
+        assert_eq!(reasons(&status), [format!("DisruptionAllowed={allowed}")]);
+    }
+    // As in Kubernetes, of pods whose controller has no scale there is no share.
+    let spec = json!({"selector": {}, "maxUnavailable": 1});
+    let mut life = Life::of(
+        object::<PodDisruptionBudget>("PodDisruptionBudget", 7, &spec),
+        steady(),
+    );
+    life.pods.put(
+        "DaemonSet",
+        &key("default", "log"),
+        group("log", Wanted::NoScale("daemonsets.apps"), 2, 1),
+    );
+    let status = life.look(at(0));
+    assert_eq!(reasons(&status), ["DisruptionAllowed=SyncFailed"]);
+    assert_eq!(status["observedGeneration"], Value::Null);
+}
+
+#[test]
+fn workloads_tell_of_their_pods() {
+    let pods = |of: Option<Group>| {
+        of.map(|g| {
+            (
+                g.labels.get("app").cloned().unwrap_or_default(),
+                g.wanted,
+                g.total,
+                g.ready,
+            )
+        })
+    };
+    let web = |wanted, total, ready| Some(("web".to_owned(), wanted, total, ready));
+    let mut life = Life::of(replicated::<Deployment>("Deployment", 1, 3, "web:1"), steady());
+    life.look(at(0));
+    assert_eq!(
+        pods(life.object.pods(life.object.status().unwrap())),
+        web(Wanted::Scale(3), 3, 0)
+    );
+    life.settle(at(1));
+    assert_eq!(
+        pods(life.object.pods(life.object.status().unwrap())),
+        web(Wanted::Scale(3), 3, 3)
+    );
+    let mut life = Life::of(replicated::<DaemonSet>("DaemonSet", 1, 0, "web:1"), steady());
+    life.settle(at(0));
+    let of = pods(life.object.pods(life.object.status().unwrap()));
+    assert_eq!(of, web(Wanted::NoScale("daemonsets.apps"), 3, 3));
+    let mut life = Life::of(replicated::<StatefulSet>("StatefulSet", 1, 2, "web:1"), steady());
+    life.look(at(0));
+    assert_eq!(
+        pods(life.object.pods(life.object.status().unwrap())),
+        web(Wanted::Scale(2), 1, 0)
+    );
 }
