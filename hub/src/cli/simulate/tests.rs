@@ -771,3 +771,47 @@ spec:
         "{refused}"
     );
 }
+
+#[test]
+fn load_balancers_and_budgets_become_ready() {
+    let text = "
+apiVersion: core.oam.dev/v1beta1
+kind: Application
+metadata: {name: web, namespace: default}
+spec:
+  components:
+  - name: web
+    type: k8s-objects
+    properties:
+      objects:
+      - apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: web}
+        spec:
+          replicas: 4
+          selector: {matchLabels: {app: web}}
+          template:
+            metadata: {labels: {app: web}}
+            spec: {containers: [{name: web, image: 'nginx:1.28'}]}
+      - apiVersion: v1
+        kind: Service
+        metadata: {name: web}
+        spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80}]}
+      - apiVersion: policy/v1
+        kind: PodDisruptionBudget
+        metadata: {name: web}
+        spec: {minAvailable: 3, selector: {matchLabels: {app: web}}}
+  policies:
+  - {name: all, type: topology, properties: {clusterLabelSelector: {}}}
+";
+    let outcome_of = |text: &str| run::run(&made_of(text, &["--clusters", "2"]).unwrap().script, 1);
+    let outcome = outcome_of(text);
+    assert!(outcome.is_good() && outcome.delivered_at.is_some(), "{outcome}");
+    // Four pods are too few for one that asks for five.
+    let outcome = outcome_of(&text.replace("minAvailable: 3", "minAvailable: 5"));
+    let waits = outcome.waits.join("; ");
+    assert!(
+        outcome.delivered_at.is_none() && waits.contains("2/3 objects ready"),
+        "{waits}"
+    );
+}
