@@ -28,7 +28,7 @@ pub(super) struct Hub {
 }
 
 enum Seen {
-    Application(Event<Application>),
+    Application(Box<Event<Application>>),
     Decision(Event<Decision>),
     Bundle(Event<Bundle>),
     Cluster(Event<Cluster>),
@@ -60,7 +60,7 @@ impl Hub {
             clusters: Mirror::default(),
             events: futures::stream::select_all([
                 all(client, Seen::Cluster).boxed(),
-                all(client, Seen::Application).boxed(),
+                all(client, |event| Seen::Application(Box::new(event))).boxed(),
                 all(client, Seen::Decision).boxed(),
                 all(client, Seen::Bundle).boxed(),
             ])
@@ -71,7 +71,7 @@ impl Hub {
     /// Waits for something to happen and takes it in.
     pub(super) async fn changed(&mut self) {
         match self.events.next().await {
-            Some(Ok(Seen::Application(event))) => drop(self.applications.feed(event)),
+            Some(Ok(Seen::Application(event))) => drop(self.applications.feed(*event)),
             Some(Ok(Seen::Decision(event))) => drop(self.decisions.feed(event)),
             Some(Ok(Seen::Bundle(event))) => drop(self.bundles.feed(event)),
             Some(Ok(Seen::Cluster(event))) => drop(self.clusters.feed(event)),

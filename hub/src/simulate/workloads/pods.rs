@@ -101,7 +101,11 @@ impl Pods {
     pub(super) fn put(&self, kind: &str, key: &Key, group: Group) {
         self.change(|known| {
             let groups = known.groups.entry(kind.to_owned()).or_default();
-            groups.insert(key.clone(), group.clone()).as_ref() != Some(&group)
+            if groups.get(key) == Some(&group) {
+                return false;
+            }
+            groups.insert(key.clone(), group);
+            true
         });
     }
 

@@ -70,8 +70,7 @@ impl Workload for StatefulSet {
             current_revision: Some(format!("{name}-{}", memory.current_template)),
             update_revision: Some(format!("{name}-{}", template.hash)),
             collision_count: Some(0),
-            conditions: conditions(before.conditions.clone(), beyond, now),
-            ..before
+            conditions: conditions(before.conditions, beyond, now),
         };
         Next {
             wake_at: memory.wake_at(set.min_ready, now),
