@@ -68,7 +68,8 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
     /// When it ends: done (everything is delivered, or nothing further can happen: then what waits is printed), delivered
-    /// (it is a failure if it is not), or at a time, whatever is left then: what was to happen later is told. Delivered is what stays so for a minute, with no fault on
+    /// (it is a failure if it is not), or at a time, whatever is left then: what was to happen later is told. Delivered is what stays so for a minute, with no fault on, and no removal that waits for a
+    /// person (condition DeletesHeld)
     #[arg(long, default_value = "done", value_name = "done|delivered|TIME")]
     until: Until,
     /// Nothing further happens when nothing but Leases has been written for so long, and no time of a step, of a toleration or of

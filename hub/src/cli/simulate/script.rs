@@ -57,6 +57,7 @@ pub(super) fn of(args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Re
     let mut script = Script::new(fleet::members(clusters)?);
     script.nodes = fleet::nodes(clusters)?;
     script.applications = objects(args, clusters, proposed);
+    script.held_waits = true;
     script.until = match args.until {
         Until::Done => run::Until::Done {
             within: args.within.0,

@@ -337,6 +337,44 @@ fn a_region_that_is_lost_late_is_missed_and_comes_back() {
     assert!(order.is_sorted(), "{order:?}\n{text}");
 }
 
+/// Three of eight clusters would lose what they have.
+const NORTH: [&str; 6] = [
+    "--set-label",
+    "c1:region=north",
+    "--set-label",
+    "c2:region=north",
+    "--set-label",
+    "c3:region=north",
+];
+
+#[test]
+fn removals_that_wait_for_a_person_are_not_delivered() {
+    let done = made(&NORTH).unwrap();
+    let outcome = run::run(&done.script, 1);
+    assert!(outcome.is_good(), "{outcome}");
+    assert_eq!(outcome.delivered_at, None, "{outcome}");
+    let told = structured::of(&done, &outcome);
+    assert_eq!(told["delivered"], false);
+    let waits = told["waits"].as_array().unwrap();
+    let why = "application web is Running [step-0 Succeeded] DeletesHeld ConfirmationNeeded: 3 clusters would lose default/web";
+    assert!(
+        matches!(&waits[..], [one] if one.as_str().unwrap().starts_with(why)),
+        "{waits:?}"
+    );
+    let text = timeline::draw(&done, &outcome, true);
+    line(&text, &["not everything is delivered after"]);
+    line(&text, &["nothing further happens; what waits: ", why]);
+
+    let delivered = [&NORTH[..], &["--until", "delivered", "--within", "10m"]].concat();
+    let outcome = run::run(&made(&delivered).unwrap().script, 1);
+    let failures: Vec<&str> = outcome.failures.iter().map(|one| one.what.as_str()).collect();
+    let expected = format!("not delivered after 600s: {why}");
+    assert!(
+        matches!(failures[..], [one] if one.starts_with(&expected)),
+        "{failures:?}"
+    );
+}
+
 #[test]
 fn what_time_alone_moves_on_is_waited_for() {
     let text = include_str!("../../../../e2e/samples/workflows/regions-together.yaml");

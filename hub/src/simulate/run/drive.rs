@@ -191,7 +191,7 @@ impl Driver<'_> {
     async fn joins(&mut self) -> bool {
         let until = Instant::now() + JOINS;
         loop {
-            let waits = look::waits(&self.stage.fleet).await;
+            let waits = look::waits(&self.stage.fleet, self.script.held_waits).await;
             if waits.is_empty() {
                 break;
             }
@@ -370,7 +370,7 @@ impl Driver<'_> {
     /// What waits: the faults that are on, and what is not delivered.
     async fn waits(&self) -> Vec<String> {
         let mut waits = self.stage.faults();
-        waits.extend(look::waits(&self.stage.fleet).await);
+        waits.extend(look::waits(&self.stage.fleet, self.script.held_waits).await);
         waits
     }
 

@@ -2,9 +2,12 @@
 
 use crate::{dispatch::removal::WINDOW, leader::Standing, simulate::Fleet};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Client, Resource, ResourceExt};
 use roundhouse_api::{
-    application::{Application, ApplicationPhase, CLUSTERS_SEEN, StepKind, StepPhase, validate},
+    application::{
+        Application, ApplicationPhase, CLUSTERS_SEEN, DELETES_HELD, StepKind, StepPhase, validate,
+    },
     bundle::Bundle,
     cluster::{AVAILABLE, Cluster},
     condition,
@@ -16,9 +19,10 @@ use std::{collections::BTreeSet, fmt::Debug};
 /// As many things that wait are named.
 const NAMED: usize = 8;
 
-/// What waits for something; nothing if everything is delivered and everybody is there.
-pub(super) async fn waits(fleet: &Fleet) -> Vec<String> {
-    let mut waits = match read(fleet).await {
+/// What waits for something; nothing if everything is delivered and everybody is there. Removals that wait for a person are
+/// among it with `held_waits`.
+pub(super) async fn waits(fleet: &Fleet, held_waits: bool) -> Vec<String> {
+    let mut waits = match read(fleet, held_waits).await {
         Ok(waits) => waits,
         Err(error) => vec![format!("the hub's API server does not answer: {error}")],
     };
@@ -36,23 +40,25 @@ pub(super) async fn waits(fleet: &Fleet) -> Vec<String> {
     waits
 }
 
-async fn read(fleet: &Fleet) -> Result<Vec<String>, kube::Error> {
+async fn read(fleet: &Fleet, held_waits: bool) -> Result<Vec<String>, kube::Error> {
     let (client, all) = (fleet.hub_client(), Default::default());
     let applications = Api::<Application>::all(client.clone()).list(&all).await?;
     let bundles = Api::<Bundle>::all(client.clone()).list(&all).await?;
     let clusters = Api::<Cluster>::all(client).list(&all).await?;
-    let mut waits: Vec<String> = applications.iter().filter_map(application).collect();
+    let of_application = |one: &Application| application(one, held_waits);
+    let mut waits: Vec<String> = applications.iter().filter_map(of_application).collect();
     waits.extend(bundles.iter().filter_map(bundle));
     waits.extend(clusters.iter().filter_map(cluster));
     Ok(waits)
 }
 
-fn application(application: &Application) -> Option<String> {
+fn application(application: &Application, held_waits: bool) -> Option<String> {
     let status = application.status.clone().unwrap_or_default();
     let seen = status.observed_generation == application.metadata.generation;
     let clusters = condition::get(&status.conditions, CLUSTERS_SEEN);
     let sees = clusters.is_none_or(|condition| condition.status == "True");
-    if seen && sees && status.phase == Some(ApplicationPhase::Running) {
+    let held = held_waits && condition::is_true(&status.conditions, DELETES_HELD);
+    if seen && sees && !held && status.phase == Some(ApplicationPhase::Running) {
         return None;
     }
     let steps = status.workflow.iter().flat_map(|workflow| workflow.all_steps());
@@ -67,10 +73,12 @@ fn application(application: &Application) -> Option<String> {
     } else {
         ", its newest spec is not looked at"
     };
-    let conditions = status
-        .conditions
-        .iter()
-        .filter(|condition| condition.status != "True");
+    // Of the others True is good.
+    let is_wrong = |c: &&Condition| match c.type_ == DELETES_HELD {
+        true => c.status == "True" || !c.message.is_empty(),
+        false => c.status != "True" && !c.message.is_empty(),
+    };
+    let conditions = status.conditions.iter().filter(is_wrong);
     let conditions: Vec<String> = conditions
         .map(|c| format!("{} {}: {}", c.type_, c.reason, c.message))
         .collect();
@@ -233,6 +241,48 @@ mod tests {
                 "workflow": {"steps": said}},
             "status": {"workflow": {"appRevision": "web-v1", "generation": 1, "steps": running}}});
         serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn what_is_held_for_a_person_waits_and_what_is_not_held_does_not() {
+        let of = |phase: &str, held: &str, reason: &str, message: &str| {
+            let condition = |type_: &str, status: &str, reason: &str, message: &str| {
+                json!({"type": type_, "status": status, "reason": reason, "message": message,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"})
+            };
+            let delivered = if phase == "running" { "True" } else { "False" };
+            let mut app = super::tests::application(&[]);
+            app.status = serde_json::from_value(json!({"phase": phase, "conditions": [
+                condition("Delivered", delivered, "NotReady", "6/8 clusters ready"),
+                condition("Overcommitted", "False", "WithinReplicas", ""),
+                condition("DeletesHeld", held, reason, message)]}))
+            .unwrap();
+            app
+        };
+        let asks = of(
+            "running",
+            "True",
+            "ConfirmationNeeded",
+            "3 clusters would lose it",
+        );
+        assert_eq!(
+            super::application(&asks, true).unwrap(),
+            "application web is Running [] DeletesHeld ConfirmationNeeded: 3 clusters would lose it"
+        );
+        // Unless whoever wrote the script looks for itself.
+        assert_eq!(super::application(&asks, false), None);
+        let nothing = of("running", "False", "NothingHeld", "");
+        assert_eq!(super::application(&nothing, true), None);
+        for (held, message, told) in [
+            ("False", "", ""),
+            ("False", "c1 keeps it", "; DeletesHeld why: c1 keeps it"),
+            ("True", "c1 would lose it", "; DeletesHeld why: c1 would lose it"),
+        ] {
+            let waits = super::application(&of("unhealthy", held, "why", message), true).unwrap();
+            let expected =
+                format!("application web is Unhealthy [] Delivered NotReady: 6/8 clusters ready{told}");
+            assert_eq!(waits, expected);
+        }
     }
 
     #[test]

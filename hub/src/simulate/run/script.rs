@@ -79,6 +79,8 @@ pub struct Script {
     pub until: Until,
     /// What must be so then.
     pub finally: Vec<Check>,
+    /// Removals that wait for a person are not delivered. Otherwise a script looks for itself at what is held.
+    pub held_waits: bool,
     /// What somebody does every minute as long as something waits, when there is nothing more to be done.
     pub helps: Option<Look>,
     /// Promises that are not made for this fleet, such as one of the hub's options excludes.
@@ -129,6 +131,7 @@ impl Script {
                 quiet: Duration::from_secs(60),
             },
             finally: Vec::new(),
+            held_waits: false,
             helps: None,
             not_made: Vec::new(),
             latency: Duration::ZERO..=Duration::from_millis(3),
