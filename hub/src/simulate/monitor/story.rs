@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{simulate::HUB, words};
 use roundhouse_api::{
-    application::{Application, DELETES_HELD},
+    application::{Application, DELETES_HELD, StepStatus},
     bundle::{Bundle, BundlePhase},
     cluster::{AVAILABLE, Cluster},
     condition,
@@ -172,31 +172,29 @@ fn replicas(workload: &WorkloadDecision) -> BTreeMap<&str, u64> {
     all
 }
 
-/// What has changed of an application: its phase, those of its steps, and whether deletes are held.
+/// What has changed of an application: its steps, its phase, and whether deletes are held. Of the steps of one write, what ended
+/// comes before what began because of it.
 fn steps(before: Option<&Application>, after: Option<&Application>) -> Vec<String> {
-    let phases = |application: Option<&Application>| -> BTreeMap<String, (String, String)> {
-        let status = application.and_then(|application| application.status.as_ref());
-        let steps = status.and_then(|status| status.workflow.as_ref());
-        let steps = steps.into_iter().flat_map(|workflow| workflow.all_steps());
-        steps
-            .map(|step| {
-                let message = step.message.clone().unwrap_or_default();
-                (step.name.clone(), (format!("{:?}", step.phase), message))
-            })
-            .collect()
+    let run = |application: Option<&Application>| application?.status.as_ref()?.workflow.clone();
+    let (was, is) = (run(before), run(after).unwrap_or_default());
+    let told = |step: &StepStatus| {
+        let before = was.as_ref().and_then(|was| was.step(&step.name));
+        let why = match step.message.as_deref() {
+            None | Some("") => String::new(),
+            Some(message) => format!(": {message}"),
+        };
+        before
+            .is_none_or(|before| before.phase != step.phase)
+            .then(|| format!("step {} is {:?}{why}", step.name, step.phase))
     };
-    let mut told = Vec::new();
-    let was = phases(before);
-    for (step, (phase, message)) in phases(after) {
-        if was.get(&step).is_none_or(|(before, _)| *before != phase) {
-            let why = if message.is_empty() {
-                String::new()
-            } else {
-                format!(": {message}")
-            };
-            told.push(format!("step {step} is {phase}{why}"));
-        }
-    }
+    // A group ends when its own steps have, and begins before them.
+    let inner_first = is
+        .steps
+        .iter()
+        .flat_map(|step| step.sub_steps.iter().chain(std::iter::once(step)));
+    let ended = inner_first.filter(|step| step.is_over());
+    let others = is.all_steps().filter(|step| !step.is_over());
+    let mut told: Vec<String> = ended.chain(others).filter_map(told).collect();
     let phase = |application: Option<&Application>| application?.status.as_ref()?.phase;
     if let Some(now) = phase(after)
         && phase(before) != Some(now)
@@ -241,6 +239,54 @@ mod tests {
             ["step east is Succeeded: waits", "Running"]
         );
         assert_eq!(steps(second.as_ref(), second.as_ref()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_ended_is_told_before_what_began_because_of_it() {
+        let of = |steps: Value| {
+            let mut application = application("runningWorkflow", "running").unwrap();
+            let workflow = json!({"steps": steps});
+            application.status.as_mut().unwrap().workflow = serde_json::from_value(workflow).unwrap();
+            application
+        };
+        let step = |name: &str, phase: &str| json!({"name": name, "type": "deploy", "phase": phase});
+        let group = |phase: &str, inner: [Value; 2]| json!({"name": "both", "type": "step-group", "phase": phase, "subSteps": inner});
+        let first = of(json!([
+            step("request", "running"),
+            step("handle-500", "pending"),
+            step("handle-200", "pending"),
+            group("pending", [step("a", "pending"), step("b", "pending")]),
+        ]));
+        let second = of(json!([
+            step("request", "succeeded"),
+            step("handle-500", "running"),
+            step("handle-200", "skipped"),
+            group("running", [step("a", "running"), step("b", "pending")]),
+        ]));
+        let third = of(json!([
+            step("request", "succeeded"),
+            step("handle-500", "running"),
+            step("handle-200", "skipped"),
+            group("succeeded", [step("a", "succeeded"), step("b", "succeeded")]),
+        ]));
+        assert_eq!(
+            steps(Some(&first), Some(&second)),
+            [
+                "step request is Succeeded",
+                "step handle-200 is Skipped",
+                "step handle-500 is Running",
+                "step both is Running",
+                "step a is Running",
+            ]
+        );
+        assert_eq!(
+            steps(Some(&second), Some(&third)),
+            [
+                "step a is Succeeded",
+                "step b is Succeeded",
+                "step both is Succeeded"
+            ]
+        );
     }
 
     #[test]
