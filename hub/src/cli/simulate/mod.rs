@@ -25,15 +25,15 @@ const BROKEN: u8 = 2;
 /// Run hub, agents and any number of clusters in this process on virtual time, with faults, and see that nothing breaks
 ///
 /// The controllers, the agents and the API servers are the real ones; workloads and the network are simulated. After every write
-/// the promises of Roundhouse are checked: no acknowledged write is lost, nothing is deleted without evidence, replicas are
-/// conserved, a step passes on its own revision's evidence only, fields of others survive, and the rest. The same files, options
-/// and seed give the same run. Requests and messages of steps leave nothing: they are answered with 200 and an empty object.
+/// the promises of Roundhouse are checked, which are listed below by their numbers. The same files, options and seed give the
+/// same run. Requests and messages of steps leave nothing: they are answered with 200 and an empty object.
 /// A simulated cluster runs at most 10,000 replicas of one workload, and a simulation 1,000,000 on all clusters together: an
 /// application that the plan gives more of is refused.
 /// Times are virtual, written like 30s, 5m or 1h, and count from the moment when the applications are applied. It ends with 0 if no
 /// promise was broken, with 2 if one was, and with 1 if the run did not go as it was asked for: not delivered, say, by
 /// --until delivered or --within.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = timeline::promises())]
 pub(super) struct Args {
     /// Applications, Placements and ComponentDefinitions: a file of YAML or JSON documents, a directory of such files, or - for stdin; may be repeated
     #[arg(short, long = "filename", value_name = "FILE", required = true)]

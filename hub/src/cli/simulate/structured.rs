@@ -1,7 +1,10 @@
 //! A run as a value.
 
 use super::script::Made;
-use crate::{cli::plan, simulate::run::Outcome};
+use crate::{
+    cli::plan,
+    simulate::{monitor::Promise, run::Outcome},
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -31,6 +34,10 @@ pub(super) fn of(made: &Made, outcome: &Outcome) -> Value {
         .iter()
         .map(|(kind, count)| (kind.to_string(), (*count).into()))
         .collect();
+    let says: serde_json::Map<String, Value> = Promise::ALL
+        .iter()
+        .map(|promise| (format!("{promise:?}"), promise.says().into()))
+        .collect();
     let decisions: Vec<Value> = outcome
         .decisions
         .iter()
@@ -53,6 +60,7 @@ pub(super) fn of(made: &Made, outcome: &Outcome) -> Value {
         "faults": faults,
         "decisions": decisions,
         "judged": outcome.judged.iter().map(|promise| format!("{promise:?}")).collect::<Vec<_>>(),
+        "says": says,
         "broken": broken,
         "failures": failures,
         "timeline": timeline,

@@ -14,7 +14,7 @@ use crate::{
         run::{self, Act, Event, Fault},
     },
 };
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -476,6 +476,28 @@ fn promises_are_named_in_runs() {
     use Promise::{P1, P2, P3, P4, P9, P10};
     assert_eq!(named(&[P1, P2, P3, P4, P9, P10]), "P1 to P4, P9, P10");
     assert_eq!(named(&[]), "none");
+}
+
+#[test]
+fn what_a_promise_is_can_be_looked_up_by_its_number() {
+    let made = made(&["--clusters", "2"]).unwrap();
+    let outcome = run::run(&made.script, 1);
+    assert!(!outcome.judged.contains(&Promise::P10), "{:?}", outcome.judged);
+    let help = Cli::command().render_long_help().to_string();
+    let (wide, short) = (
+        timeline::draw(&made, &outcome, true),
+        timeline::draw(&made, &outcome, false),
+    );
+    line(&wide, &["  P4   one hub writes"]);
+    line(&wide, &["  P10  fields of others survive (nothing to check)"]);
+    assert!(!short.contains("one hub writes"), "{short}");
+    line(&short, &["promises: ", " (-o wide says what each is)"]);
+    let told = structured::of(&made, &outcome);
+    for promise in Promise::ALL {
+        let (number, says) = (format!("{promise:?}"), promise.says());
+        line(&help, &[&format!("  {number:<3}  {says}")]);
+        assert_eq!(told["says"][&number], says);
+    }
 }
 
 #[test]

@@ -108,7 +108,7 @@ pub(super) fn draw(made: &Made, outcome: &Outcome, whole: bool) -> String {
     let _ = match outcome.broken.len() {
         0 => writeln!(
             text,
-            "promises: {} checked over {} writes, none broken{}",
+            "promises: {} checked over {} writes, none broken{}{}",
             named(Promise::ALL.iter().filter(|p| outcome.judged.contains(p))),
             words::thousands(u64::try_from(outcome.writes).unwrap_or(u64::MAX)),
             match outcome.judged.len() < Promise::ALL.len() {
@@ -117,15 +117,39 @@ pub(super) fn draw(made: &Made, outcome: &Outcome, whole: bool) -> String {
                     named(Promise::ALL.iter().filter(|p| !outcome.judged.contains(p)))
                 ),
                 false => String::new(),
-            }
+            },
+            if whole { "" } else { " (-o wide says what each is)" }
         ),
         _ => writeln!(text, "promises: {} broken", outcome.broken.len()),
     };
+    if whole {
+        for promise in Promise::ALL {
+            let nothing = match outcome.judged.contains(&promise) {
+                true => "",
+                false => " (nothing to check)",
+            };
+            let _ = writeln!(text, "  {}{nothing}", of_promise(promise));
+        }
+    }
     for broken in &outcome.broken {
         let _ = writeln!(text, "  {broken}");
     }
     let _ = writeln!(text, "trace: {}", outcome.trace.digest());
     text
+}
+
+/// What a promise is: `P1   no acknowledged write is lost`.
+fn of_promise(promise: Promise) -> String {
+    format!("{:<3}  {}", format!("{promise:?}"), promise.says())
+}
+
+/// The promises, for who asks what their numbers mean.
+pub(super) fn promises() -> String {
+    let lines: Vec<String> = Promise::ALL
+        .iter()
+        .map(|promise| format!("  {}", of_promise(*promise)))
+        .collect();
+    format!("Promises:\n{}", lines.join("\n"))
 }
 
 /// `P1, P3 to P5`
