@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use roundhouse_apiserver::LabelSelector;
-use std::{str::FromStr, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 /// The longest time that may be written: a year.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -135,6 +135,30 @@ pub(super) struct Fail {
     pub(super) percent: u8,
 }
 
+impl fmt::Display for Fail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--fail {}:{}%", self.step, self.percent)
+    }
+}
+
+impl fmt::Display for Lose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--lose {}", self.which)
+    }
+}
+
+impl fmt::Display for SetLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SetLabel {
+            cluster, key, value, ..
+        } = self;
+        match value {
+            Some(value) => write!(f, "--set-label {cluster}:{key}={value}"),
+            None => write!(f, "--set-label {cluster}:{key}-"),
+        }
+    }
+}
+
 impl FromStr for Fail {
     type Err = String;
 
@@ -150,6 +174,30 @@ impl FromStr for Fail {
             step: step.to_owned(),
             percent,
         })
+    }
+}
+
+/// A step that waits for a person, and is let go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Resume {
+    pub(super) step: String,
+    pub(super) from: Option<Duration>,
+}
+
+impl FromStr for Resume {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Resume, String> {
+        let (step, from) = timed(text)?;
+        match step.is_empty() {
+            true => Err(format!(
+                "{text:?} names no step: write look-first, or look-first@10m"
+            )),
+            false => Ok(Resume {
+                step: step.to_owned(),
+                from,
+            }),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod asked;
 mod bound;
 mod fleet;
+mod never;
 mod script;
 mod structured;
 #[cfg(test)]
@@ -14,13 +15,15 @@ use crate::{
     simulate::run::{self, Outcome},
     words,
 };
-use asked::{Fail, Lose, SetLabel, Span, Until};
+use asked::{Fail, Lose, Resume, SetLabel, Span, Until};
 use indicatif::{ProgressBar, ProgressStyle};
 use script::Made;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// Exit status when a promise was broken.
 const BROKEN: u8 = 2;
+/// Exit status when something that was asked for never came about.
+const NEVER: u8 = 3;
 
 /// Run hub, agents and any number of clusters in this process on virtual time, with faults, and see that nothing breaks
 ///
@@ -30,8 +33,9 @@ const BROKEN: u8 = 2;
 /// A simulated cluster runs at most 10,000 replicas of one workload, and a simulation 1,000,000 on all clusters together: an
 /// application that the plan gives more of is refused.
 /// Times are virtual, written like 30s, 5m or 1h, and count from the moment when the applications are applied. It ends with 0 if no
-/// promise was broken, with 2 if one was, and with 1 if the run did not go as it was asked for: not delivered, say, by
-/// --until delivered or --within.
+/// promise was broken, with 2 if one was, with 1 if the run did not go as it was asked for (not delivered, say, by
+/// --until delivered or --within), and with 3 if it did, but for something that was asked for and never came about: a fault that
+/// struck nobody since its step never began, a label that was to change after the end, a step to be resumed that nothing waited at.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = timeline::promises())]
 pub(super) struct Args {
@@ -64,6 +68,10 @@ pub(super) struct Args {
     /// start until nothing further happens; the seed chooses which; may be repeated
     #[arg(long, value_name = "STEP:N%")]
     fail: Vec<Fail>,
+    /// Let runs go on whenever this step makes them wait for a person: one of type suspend, or one with auto: false; not before
+    /// TIME; may be repeated. Other steps that suspend the same run at that moment go on with it
+    #[arg(long, value_name = "STEP[@TIME]")]
+    resume: Vec<Resume>,
     /// Chooses every delay, fault and tie
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
@@ -103,7 +111,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if outcome.not_begun.is_none() {
         print(args, &made, &outcome)?;
     }
-    ended(&outcome)
+    ended(&outcome, &never::of(&made, &outcome))
 }
 
 fn print(args: &Args, made: &Made, outcome: &Outcome) -> Result<(), Failure> {
@@ -119,7 +127,7 @@ fn print(args: &Args, made: &Made, outcome: &Outcome) -> Result<(), Failure> {
 }
 
 /// How it went, for scripts.
-fn ended(outcome: &Outcome) -> Result<ExitCode, Failure> {
+fn ended(outcome: &Outcome, never: &[String]) -> Result<ExitCode, Failure> {
     if let Some(why) = &outcome.not_begun {
         return Err(Failure::new("E-SIMULATION", "the run could not begin")
             .because(why.clone())
@@ -135,14 +143,25 @@ fn ended(outcome: &Outcome) -> Result<ExitCode, Failure> {
             ))
             .ends_with(BROKEN));
     }
-    match outcome.failures.first() {
-        Some(failure) => Err(
+    let before = "the timeline above, to see what happened before";
+    if let Some(failure) = outcome.failures.first() {
+        return Err(
             Failure::new("E-SIMULATION", "the run did not go as it was asked for")
                 .because(failure.what.clone())
-                .advise("the timeline above, to see what happened before"),
-        ),
-        None => Ok(ExitCode::SUCCESS),
+                .advise(before),
+        );
     }
+    if never.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let failure = Failure::new("E-NEVER", "not everything that was asked for came about");
+    let failure = never
+        .iter()
+        .fold(failure, |failure, what| failure.because(what.clone()));
+    Err(failure
+        .advise(before)
+        .or_try("--resume with the step that waits for a person, if one does")
+        .ends_with(NEVER))
 }
 
 fn spinner(what: &str) -> Option<ProgressBar> {

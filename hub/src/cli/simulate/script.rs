@@ -2,8 +2,9 @@
 
 use super::{
     Args,
-    asked::{Fail, Lose, Until},
+    asked::{Fail, Lose, Resume, Until},
     bound, fleet,
+    never::Asked,
 };
 use crate::{
     cli::{
@@ -18,7 +19,10 @@ use crate::{
 };
 use jiff::SignedDuration;
 use kube::ResourceExt;
-use roundhouse_api::cluster::{Cluster, ClusterSpec};
+use roundhouse_api::{
+    application::{StepKind, validate},
+    cluster::{Cluster, ClusterSpec},
+};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,6 +40,8 @@ pub(super) struct Made {
     pub(super) script: Script,
     /// The applications, by namespace and name.
     pub(super) applications: Vec<String>,
+    /// The options that cues of the script stand for, by index.
+    pub(super) asked: BTreeMap<usize, Asked>,
 }
 
 /// The script of what was asked for, over these clusters.
@@ -70,8 +76,20 @@ pub(super) fn of(args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Re
         },
         Until::Time(time) => run::Until::At(time),
     };
-    let script = cues(script, args, clusters, proposed)?;
-    Ok(Made { script, applications })
+    for resume in &args.resume {
+        in_time("--resume", &resume.step, resume.from, args)?;
+        script.resumes.push(run::Resume {
+            step: resume.step.clone(),
+            applications: suspended_by(resume, proposed)?,
+            from: resume.from.unwrap_or_default(),
+        });
+    }
+    let made = Made {
+        script,
+        applications,
+        asked: BTreeMap::new(),
+    };
+    cues(made, args, clusters, proposed)
 }
 
 /// What is applied when every cluster is there: what clusters of an inventory say, the namespaces, and then the files.
@@ -102,20 +120,24 @@ fn objects(args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Vec<Valu
     objects
 }
 
-fn cues(
-    mut script: Script,
-    args: &Args,
-    clusters: &[Cluster],
-    proposed: &[Proposed],
-) -> Result<Script, Failure> {
-    let mut timed: Vec<(Duration, Act)> = Vec::new();
+fn cues(mut made: Made, args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Result<Made, Failure> {
+    let mut timed: Vec<(Duration, Act, Asked)> = Vec::new();
+    let plain = |option: String| Asked { option, step: None };
     for fail in &args.fail {
-        timed.push((Duration::ZERO, refusal(fail, args.seed, clusters, proposed)?));
+        let asked = Asked {
+            option: fail.to_string(),
+            step: Some(fail.step.clone()),
+        };
+        timed.push((
+            Duration::ZERO,
+            refusal(fail, args.seed, clusters, proposed)?,
+            asked,
+        ));
     }
     for lose in &args.lose {
         in_time("--lose", &lose.which, lose.at, args)?;
         let lost = Act::Begin(Fault::Partition(selected(lose, clusters)?), None);
-        timed.push((lose.at.unwrap_or(LOST), lost));
+        timed.push((lose.at.unwrap_or(LOST), lost, plain(lose.to_string())));
     }
     let mut afterwards = Vec::new();
     for set in &args.set_label {
@@ -129,13 +151,14 @@ fn cues(
             value: set.value.clone(),
         };
         match set.at {
-            Some(at) => timed.push((at, label)),
-            None => afterwards.push(label),
+            Some(at) => timed.push((at, label, plain(set.to_string()))),
+            None => afterwards.push((label, plain(set.to_string()))),
         }
     }
-    timed.sort_by_key(|(at, _)| *at);
-    for (at, act) in timed {
-        script = script.at(at, act);
+    timed.sort_by_key(|(at, ..)| *at);
+    for (at, act, asked) in timed {
+        made.asked.insert(made.script.cues.len(), asked);
+        made.script = made.script.at(at, act);
     }
     let settle = || Act::Settle {
         idle: args.patience.0,
@@ -144,15 +167,57 @@ fn cues(
     let is_lost = !args.lose.is_empty() || !args.fail.is_empty();
     let heals = is_lost && !args.forever;
     if !afterwards.is_empty() {
-        script = script.then(settle());
-        for act in afterwards {
-            script = script.then(act);
+        made.script = made.script.then(settle());
+        for (act, asked) in afterwards {
+            made.asked.insert(made.script.cues.len(), asked);
+            made.script = made.script.then(act);
         }
     }
-    Ok(if heals {
-        script.then(settle()).then(Act::Heal)
-    } else {
-        script
+    if heals {
+        made.script = made.script.then(settle()).then(Act::Heal);
+    }
+    Ok(made)
+}
+
+/// The applications whose runs this step makes wait for a person.
+fn suspended_by(resume: &Resume, proposed: &[Proposed]) -> Result<Vec<[String; 2]>, Failure> {
+    let (mut waiting, mut others) = (BTreeSet::new(), BTreeSet::new());
+    let mut applications = Vec::new();
+    for one in proposed.iter().filter(|one| one.kind == Kind::Application) {
+        // It is valid, or it would not have been proposed.
+        let valid = validate(one.spec()).ok();
+        for step in valid.iter().flat_map(|valid| valid.all_steps()) {
+            let waits = match &step.kind {
+                StepKind::Suspend(_) => true,
+                StepKind::Deploy(deploy) => deploy.asks,
+                _ => false,
+            };
+            let names = if waits { &mut waiting } else { &mut others };
+            names.insert(step.name.clone());
+            if waits && step.name == resume.step {
+                applications.push([one.namespace.clone(), one.name.clone()]);
+            }
+        }
+    }
+    if !applications.is_empty() {
+        return Ok(applications);
+    }
+    let what = match others.contains(&resume.step) {
+        true => format!("--resume: step {:?} waits for no person", resume.step),
+        false => format!("--resume: no step is named {:?}", resume.step),
+    };
+    let failure = Failure::new("E-STEP", what);
+    let waiting: Vec<String> = waiting.into_iter().collect();
+    Err(match waiting.is_empty() {
+        true => failure
+            .because("no application has a step of type suspend, or one with auto: false")
+            .advise("the run without --resume"),
+        false => failure
+            .because(format!(
+                "the steps that wait for a person are {}",
+                words::listed(&waiting, 10)
+            ))
+            .advise("one of these names"),
     })
 }
 

@@ -1,6 +1,6 @@
 //! A run as a value.
 
-use super::script::Made;
+use super::{never, script::Made};
 use crate::{
     cli::plan,
     simulate::{monitor::Promise, run::Outcome},
@@ -58,6 +58,7 @@ pub(super) fn of(made: &Made, outcome: &Outcome) -> Value {
         "writes": outcome.writes,
         "waits": outcome.waits,
         "faults": faults,
+        "never": never::of(made, outcome),
         "decisions": decisions,
         "judged": outcome.judged.iter().map(|promise| format!("{promise:?}")).collect::<Vec<_>>(),
         "says": says,

@@ -3,13 +3,14 @@
 use super::{
     Args,
     asked::{Fail, SetLabel, Span, Until},
-    fleet, script, structured, timeline,
+    ended, fleet, never, script, structured, timeline,
 };
 use crate::{
     application::{Decided, Said, Witness},
     cli::{documents, inventory, plan, proposals},
     simulate::{
         Ends, WORKLOADS, Wires,
+        fault::Kind,
         monitor::Promise,
         run::{self, Act, Event, Fault},
     },
@@ -25,6 +26,7 @@ use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 const SEED: &str = include_str!("../../../../e2e/samples/01-seed.yaml");
+const REGIONS: &str = include_str!("../../../../e2e/samples/03-regions.yaml");
 const TOGETHER: &str = include_str!("../../../../e2e/samples/workflows/regions-together.yaml");
 
 #[derive(Debug, Parser)]
@@ -126,6 +128,11 @@ fn what_would_happen_after_the_end_is_refused_or_told() {
             "c1:tier=gold@5m",
             "--set-label: c1 has its time at 5m, and it is over by then",
         ),
+        (
+            "--resume",
+            "step-0@5m",
+            "--resume: step-0 has its time at 5m, and it is over by then",
+        ),
     ] {
         let error = made(&[until[0], until[1], option, what]).unwrap_err();
         let expected = format!(
@@ -140,6 +147,12 @@ fn what_would_happen_after_the_end_is_refused_or_told() {
     let outcome = run::run(&made.script, 1);
     let told: Vec<&str> = outcome.timeline.iter().map(|event| event.what.as_str()).collect();
     assert!(told.contains(&"never: c1 is labelled tier=gold"), "{told:?}");
+    let never = never::of(&made, &outcome);
+    assert_eq!(
+        never,
+        ["--set-label c1:tier=gold never came: the run was over before"]
+    );
+    assert_eq!(status(&made, &outcome), 3);
 }
 
 #[test]
@@ -241,6 +254,123 @@ fn some_clusters_of_a_step_refuse_what_is_written() {
         refused.contains("no placing step is named \"step-9\"") && refused.contains("step-0"),
         "{refused}"
     );
+}
+
+/// The exit status of a run that ended so, where it is not 0.
+fn status(made: &script::Made, outcome: &run::Outcome) -> u8 {
+    let ended = ended(outcome, &never::of(made, outcome));
+    ended.err().map_or(0, |failure| failure.status())
+}
+
+#[test]
+fn a_fault_of_a_step_that_never_began_is_told() {
+    let made = made_of(REGIONS, &["--fail", "west:100%", "--patience", "2m"]).unwrap();
+    let outcome = run::run(&made.script, 1);
+    assert!(outcome.is_good(), "{outcome}");
+    let never = "--fail west:100% never struck: step west never began";
+    assert_eq!(never::of(&made, &outcome), [never]);
+    assert_eq!(structured::of(&made, &outcome)["never"], json!([never]));
+    assert!(
+        timeline::draw(&made, &outcome, false).contains(&format!("\n{never}\n")),
+        "{outcome}"
+    );
+    let failure = ended(&outcome, &[never.to_owned()]).unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "error: not everything that was asked for came about [E-NEVER]\n\
+         cause: --fail west:100% never struck: step west never began\n\
+         try:   the timeline above, to see what happened before; or --resume with the step that waits for a person, if one does"
+    );
+    assert_eq!(failure.status(), 3);
+}
+
+#[test]
+fn a_gate_is_opened_and_what_comes_after_it_meets_its_fault() {
+    let words = ["--fail", "west:100%", "--resume", "look-first"];
+    let made = made_of(REGIONS, &words).unwrap();
+    let outcome = run::run(&made.script, 1);
+    assert!(outcome.is_good(), "{outcome}");
+    assert!(outcome.delivered_at.is_some(), "{outcome}");
+    assert!(outcome.seen.contains_key(&Kind::Refused), "{:?}", outcome.seen);
+    assert_eq!(status(&made, &outcome), 0);
+    let text = timeline::draw(&made, &outcome, true);
+    let order = [
+        line(&text, &["step look-first is Suspending"]),
+        line(&text, &["default/checkout: step look-first is resumed"]),
+        line(&text, &["step look-first is Succeeded"]),
+        line(&text, &["step west is Running"]),
+        line(&text, &["all faults end"]),
+        line(&text, &["step west is Succeeded"]),
+    ];
+    assert!(order.is_sorted(), "{order:?}\n{text}");
+    assert_eq!(run::run(&made.script, 1).digest(), outcome.digest());
+}
+
+#[test]
+fn a_gate_is_not_opened_before_its_time() {
+    let words = [
+        "--clusters",
+        "2",
+        "--resume",
+        "look-first@20m",
+        "--patience",
+        "2m",
+    ];
+    let made = made_of(REGIONS, &words).unwrap();
+    let outcome = run::run(&made.script, 1);
+    assert_eq!(
+        (outcome.is_good(), status(&made, &outcome)),
+        (true, 0),
+        "{outcome}"
+    );
+    let resumed = outcome
+        .timeline
+        .iter()
+        .find(|event| event.what.contains("is resumed"));
+    let minute = Duration::from_secs(60);
+    assert!(
+        resumed.is_some_and(|event| (20 * minute..21 * minute).contains(&event.at)),
+        "{outcome}"
+    );
+
+    // Nothing waits there when the time has come.
+    let text = REGIONS.replace("message: look at region east, then resume", "duration: 1m");
+    let made = made_of(&text, &words).unwrap();
+    let outcome = run::run(&made.script, 1);
+    assert_eq!(
+        never::of(&made, &outcome),
+        ["--resume look-first never came: it made no run wait then"]
+    );
+    assert_eq!(status(&made, &outcome), 3);
+}
+
+#[test]
+fn a_step_that_nobody_can_resume_is_refused_with_those_that_wait() {
+    for (text, step, why) in [
+        (
+            REGIONS,
+            "look",
+            "error: --resume: no step is named \"look\" [E-STEP]\ncause: the steps that wait for a person are look-first\ntry:   one of these names",
+        ),
+        (
+            REGIONS,
+            "west",
+            "error: --resume: step \"west\" waits for no person [E-STEP]\ncause: the steps that wait for a person are look-first\ntry:   one of these names",
+        ),
+        (
+            SEED,
+            "look",
+            "error: --resume: no step is named \"look\" [E-STEP]\ncause: no application has a step of type suspend, or one with \
+             auto: false\ntry:   the run without --resume",
+        ),
+    ] {
+        assert_eq!(made_of(text, &["--resume", step]).unwrap_err(), why);
+    }
+    let asks = SEED
+        .replace("placement:", "auto: false\n        placement:")
+        .replace("open-cluster-management", "deploy");
+    let made = made_of(&asks, &["--resume", "step-0"]).unwrap();
+    assert_eq!(made.script.resumes[0].applications, [["default", "web"]]);
 }
 
 #[test]

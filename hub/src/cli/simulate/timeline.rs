@@ -1,6 +1,6 @@
 //! A run as a timeline.
 
-use super::script::Made;
+use super::{never, script::Made};
 use crate::{
     simulate::{
         monitor::Promise,
@@ -104,6 +104,9 @@ pub(super) fn draw(made: &Made, outcome: &Outcome, whole: bool) -> String {
         .collect();
     if !faults.is_empty() {
         let _ = writeln!(text, "faults: {}", faults.join(", "));
+    }
+    for never in never::of(made, outcome) {
+        let _ = writeln!(text, "{never}");
     }
     let _ = match outcome.broken.len() {
         0 => writeln!(

@@ -158,6 +158,11 @@ impl Network {
         self.0.state.lock().struck.len() as u64
     }
 
+    /// Whether this one of them has.
+    pub fn has_struck(&self, number: u64) -> bool {
+        self.0.state.lock().struck.contains(&number)
+    }
+
     /// Turns a fault off.
     pub fn lift(&self, number: u64) {
         self.0.state.lock().rules.remove(&number);

@@ -248,7 +248,12 @@ impl Monitor {
 
     /// What became of applications and clusters so far, in sentences.
     pub fn story(&self) -> Vec<Told> {
-        self.inner.lock().story.0.clone()
+        self.inner.lock().story.told.clone()
+    }
+
+    /// The steps of any application that began so far.
+    pub(super) fn steps_begun(&self) -> BTreeSet<String> {
+        self.inner.lock().story.begun.clone()
     }
 
     /// When it began to watch.

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{simulate::HUB, words};
 use roundhouse_api::{
-    application::{Application, DELETES_HELD, StepStatus},
+    application::{Application, DELETES_HELD, StepPhase, StepStatus},
     bundle::{Bundle, BundlePhase},
     cluster::{AVAILABLE, Cluster},
     condition,
@@ -15,7 +15,11 @@ use roundhouse_api::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::{cmp::Ordering, collections::BTreeMap, time::Duration};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Sentences that are kept, with one more that says so where there were more.
 const MOST: usize = 20_000;
@@ -34,16 +38,19 @@ pub struct Told {
     pub what: String,
 }
 
-/// The sentences so far.
+/// The sentences so far, and the steps of any application that began.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Story(pub(super) Vec<Told>);
+pub(super) struct Story {
+    pub(super) told: Vec<Told>,
+    pub(super) begun: BTreeSet<String>,
+}
 
 impl Story {
     fn tell(&mut self, at: Duration, who: Option<&str>, what: String) {
         let who = who.map(str::to_owned);
-        match self.0.len().cmp(&MOST) {
-            Ordering::Less => self.0.push(Told { at, who, what }),
-            Ordering::Equal => self.0.push(Told {
+        match self.told.len().cmp(&MOST) {
+            Ordering::Less => self.told.push(Told { at, who, what }),
+            Ordering::Equal => self.told.push(Told {
                 at,
                 who: None,
                 what: format!(
@@ -60,12 +67,14 @@ impl Story {
         if &*commit.server != HUB {
             return;
         }
-        let mut tell = |who: Option<&str>, what: String| self.tell(commit.at, who, what);
+        let at = commit.at;
         match &*commit.key.table {
             APPLICATIONS => {
                 let (before, after) = (read(commit.before()), read(commit.after()));
+                self.begun.extend(begun(after.as_ref()));
                 for what in steps(before.as_ref(), after.as_ref()) {
-                    tell(
+                    self.tell(
+                        at,
                         None,
                         format!("{}/{}: {what}", commit.key.namespace, commit.key.name),
                     );
@@ -78,7 +87,11 @@ impl Story {
                     let of = &after.application_ref;
                     for what in moved(&before, &after) {
                         let step = &after.step;
-                        tell(None, format!("{}/{}: step {step} {what}", of.namespace, of.name));
+                        self.tell(
+                            at,
+                            None,
+                            format!("{}/{}: step {step} {what}", of.namespace, of.name),
+                        );
                     }
                 }
             }
@@ -92,7 +105,7 @@ impl Story {
                     && now != before.unwrap_or(false)
                 {
                     let what = if now { "available" } else { "not available" };
-                    tell(Some(&*commit.key.name), what.to_owned());
+                    self.tell(at, Some(&*commit.key.name), what.to_owned());
                 }
             }
             BUNDLES => {
@@ -101,7 +114,8 @@ impl Story {
                     Some(status.phase == Some(BundlePhase::Failed))
                 };
                 if failed(commit.after()) == Some(true) && failed(commit.before()) != Some(true) {
-                    tell(
+                    self.tell(
+                        at,
                         cluster_of_namespace(&commit.key.namespace),
                         format!("bundle {} failed", commit.key.name),
                     );
@@ -213,6 +227,14 @@ fn steps(before: Option<&Application>, after: Option<&Application>) -> Vec<Strin
         _ => {}
     }
     told
+}
+
+/// The steps of an application that have begun, whatever became of them.
+fn begun(application: Option<&Application>) -> Vec<String> {
+    let run = application.and_then(|application| application.status.as_ref()?.workflow.as_ref());
+    let steps = run.into_iter().flat_map(|run| run.all_steps());
+    let begun = steps.filter(|step| !matches!(step.phase, StepPhase::Pending | StepPhase::Skipped));
+    begun.map(|step| step.name.clone()).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The loop of a run: acts when they are due, deaths when they come, and the end.
 
-use super::{Act, Cue, Outcome, Script, Until, look, perform::Later, stage::Stage};
+use super::{
+    Act, Cue, Missed, Outcome, Script, Until, look, objects::ActError, perform::Later, stage::Stage,
+};
 use crate::{
     simulate::{
         HUB,
@@ -8,7 +10,10 @@ use crate::{
     },
     words,
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use tokio::time::{Instant, sleep_until};
 
 /// Between two looks at whether something is so.
@@ -114,6 +119,15 @@ struct Driver<'a> {
     delivered_at: Option<Duration>,
     /// How long it took until everything was as the script expects it at the end, and what had happened when that was looked at.
     agreed: Option<(Duration, u64)>,
+    /// When the applications were applied.
+    applied: Option<Instant>,
+    /// Those of [`Script::resumes`] that found somebody to let go on.
+    resumed: BTreeSet<usize>,
+    /// What had happened, and how many of them might be, when whom they let go on was looked for last.
+    looked_for_resumes: Option<(u64, usize)>,
+    /// The faults of the network that cues began, by cue and number.
+    begun: Vec<(usize, u64)>,
+    missed: Vec<Missed>,
 }
 
 /// Runs the script on its stage.
@@ -126,21 +140,27 @@ pub(super) async fn drive(stage: Stage, script: &Script) -> Outcome {
         deadline: None,
         delivered_at: None,
         agreed: None,
+        applied: None,
+        resumed: BTreeSet::new(),
+        looked_for_resumes: None,
+        begun: Vec::new(),
+        missed: Vec::new(),
     };
     driver.whole().await
 }
 
-/// In the order of their times; of the same time, and around what is waited for, in the order of the script.
-fn in_order(cues: &[Cue]) -> Vec<&Cue> {
-    let mut ordered: Vec<&Cue> = Vec::new();
-    let waits = |cue: &Cue| matches!(cue.act, Act::Await { .. } | Act::Settle { .. });
-    for part in cues.split_inclusive(waits) {
+/// With their indices, in the order of their times; of the same time, and around what is waited for, in the order of the script.
+fn in_order(cues: &[Cue]) -> Vec<(usize, &Cue)> {
+    let mut ordered: Vec<(usize, &Cue)> = Vec::new();
+    let waits = |(_, cue): &(usize, &Cue)| matches!(cue.act, Act::Await { .. } | Act::Settle { .. });
+    let all: Vec<(usize, &Cue)> = cues.iter().enumerate().collect();
+    for part in all.split_inclusive(waits) {
         let (last, others) = match part.split_last() {
-            Some((last, others)) if waits(last) => (Some(last), others),
+            Some((last, others)) if waits(last) => (Some(*last), others),
             _ => (None, part),
         };
-        let mut others: Vec<&Cue> = others.iter().collect();
-        others.sort_by_key(|cue| cue.at);
+        let mut others = others.to_vec();
+        others.sort_by_key(|(_, cue)| cue.at);
         ordered.extend(others);
         ordered.extend(last);
     }
@@ -163,6 +183,11 @@ impl Driver<'_> {
             let store = stage.shelves.store_of(&name);
             revisions.insert(name, store.map_or(0, |store| store.revision()));
         }
+        let struck = |(_, rule): &(usize, u64)| stage.network.has_struck(*rule);
+        let idle = self.begun.iter().filter(|begun| !struck(begun));
+        self.missed.extend(idle.map(|(cue, _)| Missed::Fault(*cue)));
+        let resumes = (0..self.script.resumes.len()).filter(|n| !self.resumed.contains(n));
+        self.missed.extend(resumes.map(Missed::Resume));
         let trace = stage.monitor.trace();
         let made = |broken: &Broken| !self.script.not_made.contains(&broken.promise);
         let broken = stage.monitor.broken().into_iter().filter(made).collect();
@@ -172,6 +197,8 @@ impl Driver<'_> {
             broken,
             judged: stage.monitor.judged(),
             failures: std::mem::take(&mut stage.failures),
+            missed: std::mem::take(&mut self.missed),
+            steps_begun: stage.monitor.steps_begun(),
             faults: stage.network.struck() + stage.seen.by_themselves(),
             seen: stage.seen.counts(),
             converged_after,
@@ -213,6 +240,7 @@ impl Driver<'_> {
             let later = self.stage.perform(&Act::Apply(object.clone())).await;
             self.due.add(later);
         }
+        self.applied = Some(Instant::now());
         if let Until::At(time) = self.script.until {
             self.deadline = Some(Instant::now() + time);
         }
@@ -231,7 +259,7 @@ impl Driver<'_> {
     async fn cues(&mut self) {
         let mut base = Instant::now();
         let all = in_order(&self.script.cues);
-        for (n, cue) in all.iter().enumerate() {
+        for (n, (index, cue)) in all.iter().enumerate() {
             if self.is_over(base + cue.at) {
                 self.never(&all[n..]);
                 return;
@@ -259,6 +287,44 @@ impl Driver<'_> {
             }
             let later = self.stage.perform(&cue.act).await;
             self.due.add(later);
+            let rule = self.stage.newest_rule.take();
+            self.begun.extend(rule.map(|rule| (*index, rule)));
+        }
+    }
+
+    /// Those of the script's resumes whose time has come, or comes, with their indices.
+    fn resumes(&self, have_come: bool) -> Vec<(usize, Instant)> {
+        let since = self.applied;
+        let all = self.script.resumes.iter().enumerate();
+        let all = all.filter_map(|(n, resume)| Some((n, since? + resume.from)));
+        all.filter(|(_, from)| (*from <= Instant::now()) == have_come)
+            .collect()
+    }
+
+    /// Lets go on what waits for a person, where the script says so and something has happened since that was looked for.
+    async fn resume(&mut self) {
+        let may = self.resumes(true);
+        let seen = (self.stage.monitor.happened(), may.len());
+        if may.is_empty() || self.looked_for_resumes == Some(seen) {
+            return;
+        }
+        self.looked_for_resumes = Some(seen);
+        let script = self.script;
+        for (n, resume) in may
+            .iter()
+            .filter_map(|(n, _)| Some((*n, script.resumes.get(*n)?)))
+        {
+            match self.stage.resume(resume).await {
+                Ok(true) => {
+                    self.resumed.insert(n);
+                }
+                Ok(false) => {}
+                Err(ActError::Later(_)) => self.looked_for_resumes = None,
+                Err(ActError::Refused(why)) => {
+                    self.stage
+                        .fail(format!("step {} is not resumed: {why}", resume.step));
+                }
+            }
         }
     }
 
@@ -272,6 +338,7 @@ impl Driver<'_> {
             for later in self.stage.revive().await {
                 self.due.add(Some(later));
             }
+            self.resume().await;
             let next = self.due.next().map_or(until, |due| due.min(until));
             let next = next.min(Instant::now() + REVIVES);
             let stage = &mut self.stage;
@@ -337,10 +404,12 @@ impl Driver<'_> {
     }
 
     /// What the script has for later than its end does not happen.
-    fn never(&mut self, cues: &[&Cue]) {
-        let acts = cues.iter().map(|cue| &cue.act);
-        let acts = acts.filter(|act| !matches!(act, Act::Settle { .. } | Act::Await { .. } | Act::Heal));
-        let never: Vec<String> = acts.map(Act::to_string).collect();
+    fn never(&mut self, cues: &[(usize, &Cue)]) {
+        let is_missed = |act: &Act| !matches!(act, Act::Settle { .. } | Act::Await { .. } | Act::Heal);
+        let missed: Vec<&(usize, &Cue)> = cues.iter().filter(|(_, cue)| is_missed(&cue.act)).collect();
+        let never: Vec<String> = missed.iter().map(|(_, cue)| cue.act.to_string()).collect();
+        self.missed
+            .extend(missed.iter().map(|(index, _)| Missed::Cue(*index)));
         if !never.is_empty() {
             self.stage.tell(format!("never: {}", never.join("; ")));
         }
@@ -485,11 +554,13 @@ impl Driver<'_> {
         }
     }
 
-    /// How soon time alone moves something on, if it does within so long.
+    /// How soon time alone moves something on, or somebody whose time comes lets it go on, if that is within so long.
     async fn moves_on_after(&self, within: Duration) -> Option<Duration> {
         let now = self.stage.skews.now(HUB);
         let timers = look::timers(&self.stage.fleet).await.into_iter();
         let left = timers.filter_map(|at| Duration::try_from(at.duration_since(now)).ok());
+        let resumes = self.resumes(false).into_iter();
+        let left = left.chain(resumes.map(|(_, from)| from.saturating_duration_since(Instant::now())));
         left.filter(|left| !left.is_zero() && *left <= within).min()
     }
 

@@ -17,14 +17,16 @@ mod objects;
 mod outcome;
 mod perform;
 mod random;
+mod resume;
 mod sample;
 mod script;
 mod stage;
 
 pub use act::{Act, Check, Fault, Look, Target};
 pub use agree::agreement;
-pub use outcome::{Event, Failure, Outcome};
+pub use outcome::{Event, Failure, Missed, Outcome};
 pub use random::random;
+pub use resume::Resume;
 pub use sample::{
     application, as_service, bundle_by_hand, in_turns, once, with_flags, with_image, without_config,
 };

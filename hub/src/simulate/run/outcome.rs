@@ -46,6 +46,17 @@ pub struct Failure {
     pub what: String,
 }
 
+/// Something that a script asks for and that never came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missed {
+    /// The run was over before this one of [`Script::cues`](super::Script::cues), by its index.
+    Cue(usize),
+    /// The fault of the network that this cue began befell nobody.
+    Fault(usize),
+    /// This one of [`Script::resumes`](super::Script::resumes) found no run to let go on.
+    Resume(usize),
+}
+
 /// What came of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -59,6 +70,10 @@ pub struct Outcome {
     pub judged: BTreeSet<Promise>,
     /// What the script expected and was not so; that it did not converge, too.
     pub failures: Vec<Failure>,
+    /// What the script asks for and that never came about.
+    pub missed: Vec<Missed>,
+    /// The steps of any application that began.
+    pub steps_begun: BTreeSet<String>,
     /// How many faults befell anything, ends of watches aside.
     pub faults: u64,
     /// How often each kind of fault happened.
@@ -98,6 +113,8 @@ impl Outcome {
             broken: Vec::new(),
             judged: BTreeSet::new(),
             failures: vec![failure],
+            missed: Vec::new(),
+            steps_begun: BTreeSet::new(),
             faults: 0,
             seen: BTreeMap::new(),
             converged_after: None,

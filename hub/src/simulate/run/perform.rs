@@ -159,7 +159,9 @@ impl Stage {
                 if rule.effect.fails() {
                     self.tell_of_agents(&rule.on, |agent| Note::Hindered(agent, lasting));
                 }
-                Later::Lift(self.network.add(rule.clone()))
+                let number = self.network.add(rule.clone());
+                self.newest_rule = Some(number);
+                Later::Lift(number)
             }
             Fault::Partition(clusters) => {
                 self.network.cut_off(clusters.iter().map(String::as_str));

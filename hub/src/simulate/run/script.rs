@@ -1,6 +1,6 @@
 //! What is run.
 
-use super::{Act, Check, Look};
+use super::{Act, Check, Look, Resume};
 use crate::{
     leader::Timing,
     run::HubOptions,
@@ -75,6 +75,8 @@ pub struct Script {
     pub applications: Vec<Value>,
     /// What is done, in order.
     pub cues: Vec<Cue>,
+    /// Whom somebody lets go on.
+    pub resumes: Vec<Resume>,
     /// When the run is over.
     pub until: Until,
     /// What must be so then.
@@ -126,6 +128,7 @@ impl Script {
             election: None,
             applications: Vec::new(),
             cues: Vec::new(),
+            resumes: Vec::new(),
             until: Until::Delivered {
                 within: Duration::from_secs(600),
                 quiet: Duration::from_secs(60),

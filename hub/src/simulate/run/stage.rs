@@ -48,6 +48,8 @@ pub(super) struct Stage {
     pub(super) overlaps: BTreeMap<String, u32>,
     /// Other faults that are on until somebody ends them, as sentences.
     pub(super) endless: Vec<String>,
+    /// The fault of the network that began last, by its number.
+    pub(super) newest_rule: Option<u64>,
     /// How long somebody is away whose doom has come.
     pub(super) away: BTreeMap<String, Duration>,
     /// What members stored when they were backed up.
@@ -130,6 +132,7 @@ impl Stage {
             cut_off: BTreeMap::new(),
             overlaps: BTreeMap::new(),
             endless: Vec::new(),
+            newest_rule: None,
             away: BTreeMap::new(),
             backups: BTreeMap::new(),
             hub_backup: None,

@@ -1,0 +1,58 @@
+//! What was asked for and never came about.
+
+use super::script::Made;
+use crate::simulate::run::{Act, Fault, Missed, Outcome};
+
+/// An option that something of a script stands for.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    /// As it was written.
+    pub(super) option: String,
+    /// The step that it is about.
+    pub(super) step: Option<String>,
+}
+
+/// What never came about, and why, in sentences.
+pub(super) fn of(made: &Made, outcome: &Outcome) -> Vec<String> {
+    let missed = outcome.missed.iter();
+    missed
+        .filter_map(|missed| sentence(*missed, made, outcome))
+        .collect()
+}
+
+fn sentence(missed: Missed, made: &Made, outcome: &Outcome) -> Option<String> {
+    let begun = |step: &String| outcome.steps_begun.contains(step);
+    match missed {
+        Missed::Cue(cue) => {
+            let asked = made.asked.get(&cue)?;
+            Some(format!("{} never came: the run was over before", asked.option))
+        }
+        Missed::Fault(cue) => {
+            let Asked { option, step } = made.asked.get(&cue)?;
+            let why = match step.as_ref().filter(|step| !begun(step)) {
+                Some(step) => format!("step {step} never began"),
+                None => format!(
+                    "nothing was written in {}",
+                    whom(&made.script.cues.get(cue)?.act)?
+                ),
+            };
+            Some(format!("{option} never struck: {why}"))
+        }
+        Missed::Resume(resume) => {
+            let step = &made.script.resumes.get(resume)?.step;
+            let why = match begun(step) {
+                true => "it made no run wait then",
+                false => "it never began",
+            };
+            Some(format!("--resume {step} never came: {why}"))
+        }
+    }
+}
+
+/// Whom a fault of the network is to befall.
+fn whom(act: &Act) -> Option<String> {
+    match act {
+        Act::Begin(Fault::Network(rule), _) => Some(rule.on.who.to_string()),
+        _ => None,
+    }
+}
