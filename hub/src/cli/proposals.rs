@@ -55,7 +55,8 @@ impl Kind {
         }
     }
 
-    fn of(api_version: &str, kind: &str) -> Option<Kind> {
+    /// The kind of these words, if it is one of them.
+    pub(super) fn of(api_version: &str, kind: &str) -> Option<Kind> {
         [Kind::ComponentDefinition, Kind::Placement, Kind::Application]
             .into_iter()
             .find(|known| {
@@ -236,6 +237,23 @@ fn identify(value: &Value) -> Result<(Kind, Option<String>, String), String> {
     let name = text("/metadata/name").ok_or("it has no metadata.name: give it one")?;
     let own = text("/metadata/namespace").filter(|own| !own.is_empty());
     Ok((kind, own.map(str::to_owned), name.to_owned()))
+}
+
+/// The namespace of an object, `namespace` being that of objects that name none; or why it cannot be.
+pub(super) fn namespace_of(value: &Value, namespace: Option<&str>) -> Result<String, String> {
+    let own = value.pointer("/metadata/namespace").and_then(Value::as_str);
+    let own = own.filter(|own| !own.is_empty());
+    if let (Some(own), Some(asked)) = (own, namespace)
+        && own != asked
+    {
+        return Err(format!(
+            "its namespace is {own}, and --namespace says {asked}: leave one of them out"
+        ));
+    }
+    let namespace = own.or(namespace).unwrap_or(DEFAULT_NAMESPACE);
+    check_dns_label("namespace", namespace, MAX_LABEL)
+        .map_err(|error| format!("metadata.namespace: {error}"))?;
+    Ok(namespace.to_owned())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `roundhouse simulate`: the fleet harness for users.
 
 mod asked;
+mod beside;
 mod bound;
 mod fleet;
 mod never;
@@ -39,7 +40,8 @@ const NEVER: u8 = 3;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = timeline::promises())]
 pub(super) struct Args {
-    /// Applications, Placements and ComponentDefinitions: a file of YAML or JSON documents, a directory of such files, or - for stdin; may be repeated
+    /// Applications, Placements and ComponentDefinitions; ConfigMaps, Secrets and Namespaces that the hub has, for steps that look
+    /// at them; CustomResourceDefinitions that every cluster has (nobody plays their controllers): a file of YAML or JSON documents, a directory of such files, or - for stdin; may be repeated
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Number of clusters: c1, c2 and so on, three fifths with the label region=east, the others with region=west; the first of
@@ -94,12 +96,14 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     documents::stdin_once(args.files.iter().chain(&args.inventory))?;
-    let proposed = proposals::of_documents(documents::read(&args.files)?, args.namespace.as_deref())?;
+    let namespace = args.namespace.as_deref();
+    let (planned, others) = beside::split(documents::read(&args.files)?, namespace)?;
+    let proposed = proposals::of_documents(planned, namespace)?;
     let fleet = fleet::of(args)?;
     for note in &fleet.notes {
         eprintln!("note: {note}");
     }
-    let made = script::of(args, &fleet.clusters, &proposed)?;
+    let made = script::of(args, &fleet.clusters, &proposed, &others)?;
     let spinner = spinner(&format!(
         "simulating {} on virtual time",
         words::counted(made.script.members.len(), "cluster")

@@ -3,6 +3,7 @@
 use super::{
     Args,
     asked::{Fail, Lose, Resume, Until},
+    beside::{self, Other},
     bound, fleet,
     never::Asked,
 };
@@ -48,7 +49,12 @@ pub(super) struct Made {
 ///
 /// # Errors
 /// A file holds nothing to run, or more than is run; an option names a cluster or a step that is not there.
-pub(super) fn of(args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Result<Made, Failure> {
+pub(super) fn of(
+    args: &Args,
+    clusters: &[Cluster],
+    proposed: &[Proposed],
+    others: &[Other],
+) -> Result<Made, Failure> {
     let applications: Vec<String> = proposed
         .iter()
         .filter(|one| one.kind == Kind::Application)
@@ -62,7 +68,9 @@ pub(super) fn of(args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Re
     bound::check(clusters, proposed)?;
     let mut script = Script::new(fleet::members(clusters)?);
     script.nodes = fleet::nodes(clusters)?;
-    script.applications = objects(args, clusters, proposed);
+    script.applications = objects(args, clusters, proposed, others);
+    let of_clusters = others.iter().filter(|one| is_of_clusters(one));
+    script.in_members = of_clusters.map(|one| one.object.clone()).collect();
     script.held_waits = true;
     script.until = match args.until {
         Until::Done => run::Until::Done {
@@ -92,8 +100,13 @@ pub(super) fn of(args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Re
     cues(made, args, clusters, proposed)
 }
 
-/// What is applied when every cluster is there: what clusters of an inventory say, the namespaces, and then the files.
-fn objects(args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Vec<Value> {
+fn is_of_clusters(one: &Other) -> bool {
+    one.kind == beside::Kind::CustomResourceDefinition
+}
+
+/// What is applied when every cluster is there: what clusters of an inventory say, the namespaces, what steps look at, and then
+/// what is planned.
+fn objects(args: &Args, clusters: &[Cluster], proposed: &[Proposed], others: &[Other]) -> Vec<Value> {
     let mut objects = Vec::new();
     if args.inventory.is_some() {
         let plain = ClusterSpec {
@@ -107,13 +120,21 @@ fn objects(args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Vec<Valu
             }
         }
     }
-    let namespaces: BTreeSet<&str> = proposed.iter().map(|one| one.namespace.as_str()).collect();
+    let of_others = others.iter().map(|one| one.namespace.as_str());
+    let namespaces = proposed.iter().map(|one| one.namespace.as_str());
+    let namespaces: BTreeSet<&str> = namespaces.chain(of_others).collect();
+    let is_written = |name: &str| {
+        let mut others = others.iter();
+        others.any(|one| one.kind == beside::Kind::Namespace && one.name == name)
+    };
     for namespace in namespaces
         .into_iter()
-        .filter(|name| !["", "default"].contains(name))
+        .filter(|name| !["", "default"].contains(name) && !is_written(name))
     {
         objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
     }
+    let of_hub = others.iter().filter(|one| !is_of_clusters(one));
+    objects.extend(of_hub.map(|one| one.object.clone()));
     let mut all: Vec<&Proposed> = proposed.iter().collect();
     all.sort_by_key(|one| (one.kind, &one.namespace, &one.name));
     objects.extend(all.into_iter().map(|one| one.object.clone()));

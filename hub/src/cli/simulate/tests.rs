@@ -3,7 +3,7 @@
 use super::{
     Args,
     asked::{Fail, SetLabel, Span, Until},
-    ended, fleet, never, script, structured, timeline,
+    beside, ended, fleet, never, script, structured, timeline,
 };
 use crate::{
     application::{Decided, Said, Witness},
@@ -27,6 +27,8 @@ use std::{sync::Arc, time::Duration};
 
 const SEED: &str = include_str!("../../../../e2e/samples/01-seed.yaml");
 const REGIONS: &str = include_str!("../../../../e2e/samples/03-regions.yaml");
+const FLAGS: &str = include_str!("../../../../e2e/samples/workflows/flags.yaml");
+const DATABASE: &str = include_str!("../../../../e2e/samples/workflows/database.yaml");
 const TOGETHER: &str = include_str!("../../../../e2e/samples/workflows/regions-together.yaml");
 
 #[derive(Debug, Parser)]
@@ -47,9 +49,10 @@ fn made(words: &[&str]) -> Result<script::Made, String> {
 }
 
 fn made_of(text: &str, words: &[&str]) -> Result<script::Made, String> {
-    let proposed = proposals::of_documents(documents::split("app.yaml", text).unwrap(), None).unwrap();
+    let (planned, others) = beside::split(documents::split("app.yaml", text).unwrap(), None).unwrap();
+    let proposed = proposals::of_documents(planned, None).unwrap();
     let args = args(words)?;
-    let made = fleet::of(&args).and_then(|fleet| script::of(&args, &fleet.clusters, &proposed));
+    let made = fleet::of(&args).and_then(|fleet| script::of(&args, &fleet.clusters, &proposed, &others));
     made.map_err(|failure| failure.to_string())
 }
 
@@ -371,6 +374,52 @@ fn a_step_that_nobody_can_resume_is_refused_with_those_that_wait() {
         .replace("open-cluster-management", "deploy");
     let made = made_of(&asks, &["--resume", "step-0"]).unwrap();
     assert_eq!(made.script.resumes[0].applications, [["default", "web"]]);
+}
+
+#[test]
+fn a_step_sees_what_the_hub_has_beside_the_application() {
+    let gate = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: release-gate}\ndata: {open: 'true'}\n";
+    let words = ["--clusters", "2", "--patience", "2m"];
+    let made = made_of(&format!("{FLAGS}---\n{gate}"), &words).unwrap();
+    let outcome = run::run(&made.script, 1);
+    assert!(outcome.is_good(), "{outcome}");
+    let text = timeline::draw(&made, &outcome, true);
+    let order = [
+        line(&text, &["ConfigMap release-gate is applied"]),
+        line(&text, &["step gate is Succeeded"]),
+    ];
+    assert!(order.is_sorted(), "{text}");
+    let made = made_of(FLAGS, &words).unwrap();
+    let outcome = run::run(&made.script, 1);
+    let waits = outcome.waits.join(" ");
+    assert!(waits.contains("gate Running"), "{waits}");
+}
+
+#[test]
+fn a_kind_that_every_cluster_has_is_applied_there() {
+    let kind = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: mysqlinstances.database.example.org}
+spec:
+  group: database.example.org
+  scope: Namespaced
+  names: {plural: mysqlinstances, singular: mysqlinstance, kind: MySQLInstance, listKind: MySQLInstanceList}
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+"#;
+    let words = ["--clusters", "2", "--patience", "2m"];
+    let failed = |text: &str| {
+        let outcome = run::run(&made_of(text, &words).unwrap().script, 1);
+        assert!(outcome.is_good(), "{outcome}");
+        let mut told = outcome.timeline.iter();
+        told.any(|event| event.what.starts_with("bundle ") && event.what.ends_with(" failed"))
+    };
+    assert!(failed(DATABASE));
+    assert!(!failed(&format!("{DATABASE}---{kind}")));
 }
 
 #[test]

@@ -236,6 +236,9 @@ impl Driver<'_> {
         if self.script.hubs.len() > 1 {
             self.pass(Instant::now() + FOLLOWS).await;
         }
+        for object in &self.script.in_members {
+            self.stage.apply_everywhere(object).await;
+        }
         for object in &self.script.applications {
             let later = self.stage.perform(&Act::Apply(object.clone())).await;
             self.due.add(later);

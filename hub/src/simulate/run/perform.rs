@@ -16,7 +16,7 @@ use crate::{
     words,
 };
 use roundhouse_apiserver::MemoryStore;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{fmt, sync::Arc, time::Duration};
 
 /// A process that ended because its disk failed is started again after this.
@@ -150,6 +150,17 @@ impl Stage {
             Err(ActError::Refused(why)) => self.fail(format!("{act}: refused: {why}")),
         }
         None
+    }
+
+    /// Creates an object in every member.
+    pub(super) async fn apply_everywhere(&mut self, object: &Value) {
+        let named = Act::Apply(object.clone());
+        for member in self.fleet.members() {
+            if let Err(error) = objects::apply(&self.fleet, Some(&member), object).await {
+                return self.fail(format!("{named} in {member}: refused: {error}"));
+            }
+        }
+        self.tell(format!("{named} in every cluster"));
     }
 
     async fn begin(&mut self, fault: &Fault, lasting: Option<Duration>) -> Option<(Duration, Later)> {

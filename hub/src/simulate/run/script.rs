@@ -73,6 +73,8 @@ pub struct Script {
     pub election: Option<Timing>,
     /// Objects that are created on the hub when every cluster is available: Applications and what they need.
     pub applications: Vec<Value>,
+    /// Objects that every member has before, made by another than its agent.
+    pub in_members: Vec<Value>,
     /// What is done, in order.
     pub cues: Vec<Cue>,
     /// Whom somebody lets go on.
@@ -127,6 +129,7 @@ impl Script {
             lenient: false,
             election: None,
             applications: Vec::new(),
+            in_members: Vec::new(),
             cues: Vec::new(),
             resumes: Vec::new(),
             until: Until::Delivered {

@@ -1,0 +1,184 @@
+//! What the files of a simulation may hold beside what can be planned: objects of the hub that steps look at, and kinds of the
+//! clusters.
+
+use crate::cli::{
+    Failure,
+    documents::{Document, Place},
+    proposals,
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What an object is, in the order in which they are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Namespace,
+    ConfigMap,
+    Secret,
+    /// Every cluster gets it.
+    CustomResourceDefinition,
+}
+
+impl Kind {
+    fn of(api_version: &str, kind: &str) -> Option<Kind> {
+        match (api_version, kind) {
+            ("v1", "Namespace") => Some(Kind::Namespace),
+            ("v1", "ConfigMap") => Some(Kind::ConfigMap),
+            ("v1", "Secret") => Some(Kind::Secret),
+            ("apiextensions.k8s.io/v1", "CustomResourceDefinition") => Some(Kind::CustomResourceDefinition),
+            _ => None,
+        }
+    }
+
+    fn has_namespace(self) -> bool {
+        matches!(self, Kind::ConfigMap | Kind::Secret)
+    }
+}
+
+/// An object as it was written.
+#[derive(Debug)]
+pub(super) struct Other {
+    pub(super) kind: Kind,
+    /// Empty if it has none.
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// The whole object, with its namespace, without status.
+    pub(super) object: Value,
+}
+
+/// The documents that can be planned, and the others, in the order in which they are made. What else is wrong with these their API
+/// servers say.
+///
+/// # Errors
+/// A document is neither; one of the others has no name, is there twice, or is in another namespace than is asked for.
+pub(super) fn split(
+    documents: Vec<Document>,
+    namespace: Option<&str>,
+) -> Result<(Vec<Document>, Vec<Other>), Failure> {
+    let mut planned = Vec::new();
+    let mut others: BTreeMap<(Kind, String, String), (Place, Other)> = BTreeMap::new();
+    for document in documents {
+        let text = |pointer: &str| document.value.pointer(pointer).and_then(Value::as_str);
+        let (Some(version), Some(word)) = (text("/apiVersion"), text("/kind")) else {
+            planned.push(document);
+            continue;
+        };
+        let Some(kind) = Kind::of(version, word) else {
+            if proposals::Kind::of(version, word).is_none() {
+                let what = format!("{} is nothing that can be simulated", document.place);
+                return Err(Failure::new("E-INPUT", what)
+                    .because(format!("it is a {word} of {version}"))
+                    .advise(
+                        "Application or ComponentDefinition of core.oam.dev/v1beta1, Placement of roundhouse.dev/v1alpha1, \
+                         ConfigMap, Secret or Namespace of v1, CustomResourceDefinition of apiextensions.k8s.io/v1; what clusters \
+                         are to have, an Application brings",
+                    ));
+            }
+            planned.push(document);
+            continue;
+        };
+        let word = word.to_owned();
+        let Document { value, place } = document;
+        let other = other(kind, value, namespace).map_err(|why| {
+            Failure::new("E-INPUT", format!("{place}: the {word} is not understood"))
+                .because(why)
+                .advise("mend what is named; nothing was simulated")
+        })?;
+        let key = (kind, other.namespace.clone(), other.name.clone());
+        if let Some((former, _)) = others.get(&key) {
+            let what = format!("{place}: {word} {} is there twice", other.name);
+            return Err(Failure::new("E-INPUT", what)
+                .because(format!("it is at {former} too"))
+                .advise("one document for each object"));
+        }
+        others.insert(key, (place, other));
+    }
+    Ok((planned, others.into_values().map(|(_, other)| other).collect()))
+}
+
+fn other(kind: Kind, mut object: Value, namespace: Option<&str>) -> Result<Other, String> {
+    let name = object.pointer("/metadata/name").and_then(Value::as_str);
+    let name = name.ok_or("it has no metadata.name: give it one")?.to_owned();
+    let namespace = match kind.has_namespace() {
+        true => proposals::namespace_of(&object, namespace)?,
+        false => String::new(),
+    };
+    if let Some(map) = object.as_object_mut() {
+        map.remove("status");
+    }
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    if let Some(metadata) = metadata.filter(|_| kind.has_namespace()) {
+        metadata.insert("namespace".to_owned(), namespace.as_str().into());
+    }
+    Ok(Other {
+        kind,
+        namespace,
+        name,
+        object,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::documents;
+
+    fn of(text: &str, namespace: Option<&str>) -> Result<(usize, Vec<String>), String> {
+        let documents = documents::split("all.yaml", text).unwrap();
+        let (planned, others) = split(documents, namespace).map_err(|failure| failure.to_string())?;
+        let others = others
+            .iter()
+            .map(|one| format!("{:?} {}/{} {}", one.kind, one.namespace, one.name, one.object));
+        Ok((planned.len(), others.collect()))
+    }
+
+    const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: gate}\n";
+
+    #[test]
+    fn what_steps_look_at_is_told_from_what_is_planned() {
+        let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: as.b}\nstatus: {}\n";
+        let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+        let application = "apiVersion: core.oam.dev/v1beta1\nkind: Application\nmetadata: {name: web}\n";
+        let text = [crd, MAP, application, namespace].join("---\n");
+        assert_eq!(
+            of(&text, Some("shop")),
+            Ok((
+                1,
+                vec![
+                    r#"Namespace /shop {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}"#.to_owned(),
+                    r#"ConfigMap shop/gate {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"gate","namespace":"shop"}}"#.to_owned(),
+                    r#"CustomResourceDefinition /as.b {"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"as.b"}}"#.to_owned(),
+                ]
+            ))
+        );
+    }
+
+    #[test]
+    fn what_is_refused_is_named_with_its_place() {
+        for (text, expected) in [
+            (
+                MAP.replace("{name: gate}", "{}"),
+                "error: all.yaml, document 1 (line 1): the ConfigMap is not understood [E-INPUT]\n\
+                 cause: it has no metadata.name: give it one\ntry:   mend what is named",
+            ),
+            (
+                MAP.replace("{name: gate}", "{name: gate, namespace: a}"),
+                "error: all.yaml, document 1 (line 1): the ConfigMap is not understood [E-INPUT]\n\
+                 cause: its namespace is a, and --namespace says b: leave one of them out",
+            ),
+            (
+                format!("{MAP}---\n{MAP}"),
+                "error: all.yaml, document 2 (line 5): ConfigMap gate is there twice [E-INPUT]\n\
+                 cause: it is at all.yaml, document 1 (line 1) too",
+            ),
+            (
+                MAP.replace("ConfigMap", "Service"),
+                "error: all.yaml, document 1 (line 1) is nothing that can be simulated [E-INPUT]\ncause: it is a Service of v1\n\
+                 try:   Application or ComponentDefinition of core.oam.dev/v1beta1, ",
+            ),
+        ] {
+            let refused = of(&text, Some("b")).unwrap_err();
+            assert!(refused.starts_with(expected), "{refused}\n is not\n{expected}");
+        }
+    }
+}
