@@ -28,7 +28,8 @@ pub(super) struct Args {
     listen: Listen,
     /// Play Deployments, StatefulSets, DaemonSets, Jobs and Pods, as a cluster with nodes would, addresses of load balancers and
     /// the counts of PodDisruptionBudgets; of one workload at most 10,000 replicas, and one that asks for more says so in its
-    /// conditions
+    /// conditions. Images whose names contain :broken are never pulled: their replicas do not
+    /// become ready
     #[arg(long)]
     simulate_workloads: bool,
     /// Seed of the simulated delays

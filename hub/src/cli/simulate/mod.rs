@@ -30,7 +30,8 @@ const NEVER: u8 = 3;
 ///
 /// The controllers, the agents and the API servers are the real ones; workloads and the network are simulated. After every write
 /// the promises of Roundhouse are checked, which are listed below by their numbers. The same files, options and seed give the
-/// same run. Requests and messages of steps leave nothing: they are answered with 200 and an empty object.
+/// same run. Images whose names contain :broken are never pulled: their replicas do not become ready. Requests and messages of
+/// steps leave nothing: they are answered with 200 and an empty object.
 /// A simulated cluster runs at most 10,000 replicas of one workload, and a simulation 1,000,000 on all clusters together: an
 /// application that the plan gives more of is refused.
 /// Times are virtual, written like 30s, 5m or 1h, and count from the moment when the applications are applied. It ends with 0 if no

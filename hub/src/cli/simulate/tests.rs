@@ -13,6 +13,7 @@ use crate::{
         fault::Kind,
         monitor::Promise,
         run::{self, Act, Event, Fault},
+        workloads::Model,
     },
 };
 use clap::{CommandFactory, Parser};
@@ -232,6 +233,25 @@ fn a_loss_heals_at_the_end_unless_it_is_forever() {
         ],
         "if there is time enough"
     );
+}
+
+#[test]
+fn the_help_says_which_images_are_never_pulled() {
+    let helps = ["simulate", "apiserver"].map(|verb| {
+        let mut all = crate::cli::Cli::command();
+        all.find_subcommand_mut(verb)
+            .unwrap()
+            .render_long_help()
+            .to_string()
+    });
+    for help in &helps {
+        for image in &Model::default().failing_images {
+            assert!(
+                help.contains(&format!("contain {image} are never pulled")),
+                "{help}"
+            );
+        }
+    }
 }
 
 #[test]
