@@ -64,13 +64,25 @@ pub(super) struct Lose {
     pub(super) which: String,
     pub(super) selector: LabelSelector,
     pub(super) at: Option<Duration>,
+    /// How long, if they come back by themselves.
+    pub(super) lasting: Option<Duration>,
 }
 
 impl FromStr for Lose {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Lose, String> {
-        let (which, at) = timed(text)?;
+        let (timed_text, lasting) = match text.rsplit_once('@') {
+            Some((which, times)) => match times.split_once('+') {
+                Some(("", _)) => {
+                    return Err("it is not said when that begins: write region=west@30s+10m".to_owned());
+                }
+                Some((at, lasting)) => (format!("{which}@{at}"), Some(within(lasting)?.0)),
+                None => (text.to_owned(), None),
+            },
+            None => (text.to_owned(), None),
+        };
+        let (which, at) = timed(&timed_text)?;
         if which.trim().is_empty() {
             return Err(
                 "it selects every cluster: write labels such as region=west, or the name of a cluster"
@@ -82,6 +94,7 @@ impl FromStr for Lose {
             which: which.to_owned(),
             selector,
             at,
+            lasting,
         })
     }
 }

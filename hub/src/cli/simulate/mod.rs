@@ -58,10 +58,11 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
     /// Cut clusters off from the hub: those with these labels (region=west, tier in (a, b)), or the one of this name; at
-    /// once, or at TIME; may be repeated. They are connected again when nothing further happens
-    #[arg(long, value_name = "SELECTOR[@TIME]")]
+    /// once, or at TIME; may be repeated. They are connected again after DURATION (region=west@30s+10m), or else when nothing
+    /// further happens
+    #[arg(long, value_name = "SELECTOR[@TIME[+DURATION]]")]
     lose: Vec<Lose>,
-    /// What is lost, or fails, stays so
+    /// What is lost without a DURATION, or fails, stays so
     #[arg(long)]
     forever: bool,
     /// Set a label of a cluster, or take it away (c1:tier-): when nothing further happens, or at TIME; may be repeated
@@ -87,7 +88,8 @@ pub(super) struct Args {
     /// held removals ends later, within --within; a minute at least
     #[arg(long, default_value = "15m", value_name = "TIME", value_parser = asked::patience)]
     patience: Span,
-    /// The longest that anything that is waited for may take; a second at least
+    /// The longest that anything that is waited for may take; a second at least, and more than --patience where something is
+    /// lost, or fails, until nothing further happens
     #[arg(long, default_value = "6h", value_name = "TIME", value_parser = asked::within)]
     within: Span,
     /// Output format; wide leaves nothing of the timeline out

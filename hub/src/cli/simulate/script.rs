@@ -157,7 +157,7 @@ fn cues(mut made: Made, args: &Args, clusters: &[Cluster], proposed: &[Proposed]
     }
     for lose in &args.lose {
         in_time("--lose", &lose.which, lose.at, args)?;
-        let lost = Act::Begin(Fault::Partition(selected(lose, clusters)?), None);
+        let lost = Act::Begin(Fault::Partition(selected(lose, clusters)?), lose.lasting);
         timed.push((lose.at.unwrap_or(LOST), lost, plain(lose.to_string())));
     }
     let mut afterwards = Vec::new();
@@ -185,8 +185,8 @@ fn cues(mut made: Made, args: &Args, clusters: &[Cluster], proposed: &[Proposed]
         idle: args.patience.0,
         within: args.within.0,
     };
-    let is_lost = !args.lose.is_empty() || !args.fail.is_empty();
-    let heals = is_lost && !args.forever;
+    let heals = lasts(args) && !args.forever;
+    in_patience(args)?;
     if !afterwards.is_empty() {
         made.script = made.script.then(settle());
         for (act, asked) in afterwards {
@@ -242,6 +242,55 @@ fn suspended_by(resume: &Resume, proposed: &[Proposed]) -> Result<Vec<[String; 2
     })
 }
 
+/// Whether something is lost, or fails, that does not end by itself.
+fn lasts(args: &Args) -> bool {
+    !args.fail.is_empty() || args.lose.iter().any(|lose| lose.lasting.is_none())
+}
+
+/// What lasts ends when nothing further happens, which has its time, and so has what comes back by itself.
+fn in_patience(args: &Args) -> Result<(), Failure> {
+    if args.forever && !lasts(args) {
+        let failure = Failure::new("E-FOREVER", "--forever: nothing is there that could stay so");
+        return Err(match args.lose.is_empty() {
+            true => failure
+                .because("there is no --lose and no --fail")
+                .advise("--lose or --fail with it, or the run without --forever"),
+            false => failure
+                .because("every --lose says how long it lasts")
+                .advise("--lose without +DURATION, or the run without --forever"),
+        });
+    }
+    let (patience, within) = (args.patience.0, args.within.0);
+    for lose in &args.lose {
+        if let Some(lasting) = lose.lasting.filter(|lasting| *lasting >= within) {
+            let what = format!("--lose: {} is lost for {}", lose.which, written(lasting));
+            return Err(Failure::new("E-TIME", what)
+                .because(format!("--within says that nothing takes {}", written(within)))
+                .advise("a shorter loss, or a longer --within"));
+        }
+    }
+    // By --until delivered what lasts for ever has its own time.
+    let is_waited_for = lasts(args) && (!args.forever || args.until == Until::Done);
+    if is_waited_for && patience >= within {
+        let what = format!(
+            "--within {} is over before nothing further happens",
+            written(within)
+        );
+        return Err(Failure::new("E-TIME", what)
+            .because(format!(
+                "nothing further happens when nothing has been written for {}, by --patience: only then comes back what was lost or fails",
+                written(patience)
+            ))
+            .advise("a longer --within, a shorter --patience, or --lose with @TIME+DURATION"));
+    }
+    Ok(())
+}
+
+/// A time as users write it.
+fn written(time: Duration) -> String {
+    SignedDuration::try_from(time).map_or_else(|_| format!("{time:?}"), |time| format!("{time:#}"))
+}
+
 /// What is to happen at a time happens before the end.
 fn in_time(option: &str, what: &str, at: Option<Duration>, args: &Args) -> Result<(), Failure> {
     let (Some(at), Until::Time(end)) = (at, args.until) else {
@@ -250,17 +299,14 @@ fn in_time(option: &str, what: &str, at: Option<Duration>, args: &Args) -> Resul
     if at < end {
         return Ok(());
     }
-    let text = |time: Duration| {
-        SignedDuration::try_from(time).map_or_else(|_| format!("{time:?}"), |time| format!("{time:#}"))
-    };
     Err(Failure::new(
         "E-TIME",
         format!(
             "{option}: {what} has its time at {}, and it is over by then",
-            text(at)
+            written(at)
         ),
     )
-    .because(format!("--until says {}", text(end)))
+    .because(format!("--until says {}", written(end)))
     .advise("an earlier time, or a later --until"))
 }
 

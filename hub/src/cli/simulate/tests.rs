@@ -236,6 +236,81 @@ fn a_loss_heals_at_the_end_unless_it_is_forever() {
 }
 
 #[test]
+fn an_outage_ends_after_its_time() {
+    let words = ["--clusters", "5", "--lose", "region=west@10s+20m"];
+    let made = made(&words).unwrap();
+    let acts: Vec<String> = made.script.cues.iter().map(|cue| cue.act.to_string()).collect();
+    assert_eq!(acts, ["cut off from the hub: c4, c5, for 1200s"]);
+    let outcome = run::run(&made.script, 1);
+    assert!(outcome.is_good(), "{outcome}");
+    assert!(outcome.delivered_at.is_some(), "{outcome}");
+    let back = outcome
+        .timeline
+        .iter()
+        .find(|event| event.what == "connected again: c4, c5");
+    assert_eq!(back.map(|event| event.at.as_secs()), Some(1210), "{outcome}");
+    for (wrong, why) in [
+        (
+            "region=west@+5m",
+            "it is not said when that begins: write region=west@30s+10m",
+        ),
+        ("region=west@5s+0s", "0s is too short"),
+        ("region=west@5s+soon", "\"soon\" is no time"),
+    ] {
+        let refused = args(&["--lose", wrong]).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+#[test]
+fn what_could_not_come_to_its_end_is_refused() {
+    let patience = "error: --within 5m is over before nothing further happens [E-TIME]\ncause: nothing further happens when nothing \
+        has been written for 15m, by --patience: only then comes back what was lost or fails\ntry:   a longer --within, a shorter \
+        --patience, or --lose with @TIME+DURATION";
+    for (words, why) in [
+        (&["--within", "5m", "--lose", "region=west"][..], patience),
+        (&["--within", "5m", "--fail", "step-0:20%"], patience),
+        (
+            &["--within", "5m", "--lose", "region=west", "--forever"],
+            patience,
+        ),
+        (
+            &["--within", "5m", "--lose", "region=west@0s+5m"],
+            "error: --lose: region=west is lost for 5m [E-TIME]\ncause: --within says that nothing takes 5m\n\
+             try:   a shorter loss, or a longer --within",
+        ),
+        (
+            &["--forever"],
+            "error: --forever: nothing is there that could stay so [E-FOREVER]\ncause: there is no --lose and no --fail\n\
+             try:   --lose or --fail with it, or the run without --forever",
+        ),
+        (
+            &["--forever", "--lose", "region=west@0s+5m"],
+            "error: --forever: nothing is there that could stay so [E-FOREVER]\ncause: every --lose says how long it lasts\n\
+             try:   --lose without +DURATION, or the run without --forever",
+        ),
+    ] {
+        assert_eq!(made(words).unwrap_err(), why, "{words:?}");
+    }
+    for words in [
+        &["--within", "5m"][..],
+        &["--within", "5m", "--lose", "region=west@0s+4m"],
+        &["--within", "5m", "--patience", "2m", "--lose", "region=west"],
+        &[
+            "--within",
+            "5m",
+            "--until",
+            "delivered",
+            "--lose",
+            "region=west",
+            "--forever",
+        ],
+    ] {
+        assert!(made(words).is_ok(), "{words:?}");
+    }
+}
+
+#[test]
 fn the_help_says_which_images_are_never_pulled() {
     let helps = ["simulate", "apiserver"].map(|verb| {
         let mut all = crate::cli::Cli::command();

@@ -63,6 +63,12 @@ impl Due {
         self.all.first_key_value().map(|((at, _), _)| *at)
     }
 
+    /// Whether what is next goes through whenever it is due.
+    fn next_is_sure(&self) -> bool {
+        let next = self.all.first_key_value();
+        next.is_some_and(|(_, later)| matches!(later, Later::Rejoin(_)))
+    }
+
     fn ripe(&mut self) -> Option<Later> {
         let first = self.all.first_entry()?;
         (first.key().0 <= Instant::now()).then(|| first.remove())
@@ -422,7 +428,7 @@ impl Driver<'_> {
     async fn dues(&mut self) {
         let until = Instant::now() + DUES;
         while let Some(next) = self.due.next() {
-            if next > until {
+            if next > until && !self.due.next_is_sure() {
                 let all = std::mem::take(&mut self.due.all).into_values();
                 let (missed, all): (Vec<_>, Vec<_>) = all.partition(Later::may_be_missed);
                 let words = |all: Vec<Later>| all.iter().map(Later::to_string).collect::<Vec<_>>().join("; ");
