@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use roundhouse_apiserver::LabelSelector;
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
 /// The longest time that may be written: a year.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -211,6 +211,35 @@ impl FromStr for Resume {
                 from,
             }),
         }
+    }
+}
+
+/// A file that is applied later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Then {
+    pub(super) file: PathBuf,
+    pub(super) at: Option<Duration>,
+}
+
+impl FromStr for Then {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Then, String> {
+        // A file may have an @ in its name.
+        let (file, at) = timed(text).unwrap_or((text, None));
+        match file.is_empty() {
+            true => Err(format!("{text:?} names no file: write v2.yaml, or v2.yaml@10m")),
+            false => Ok(Then {
+                file: file.into(),
+                at,
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Then {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--then {}", self.file.display())
     }
 }
 

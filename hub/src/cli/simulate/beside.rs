@@ -4,7 +4,7 @@
 use crate::cli::{
     Failure,
     documents::{Document, Place},
-    proposals,
+    proposals::{self, Proposed},
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -46,15 +46,33 @@ pub(super) struct Other {
     pub(super) object: Value,
 }
 
+/// What files of a simulation hold.
+#[derive(Debug)]
+pub(super) struct Files {
+    /// What can be planned.
+    pub(super) proposed: Vec<Proposed>,
+    /// The others, in the order in which they are made.
+    pub(super) others: Vec<Other>,
+}
+
+impl Files {
+    /// From their documents.
+    ///
+    /// # Errors
+    /// As [`proposals::of_documents`]; one of the others has no name, is there twice, or is in another namespace than is asked for.
+    pub(super) fn of(documents: Vec<Document>, namespace: Option<&str>) -> Result<Files, Failure> {
+        let (planned, others) = split(documents, namespace)?;
+        let proposed = proposals::of_documents(planned, namespace)?;
+        Ok(Files { proposed, others })
+    }
+}
+
 /// The documents that can be planned, and the others, in the order in which they are made. What else is wrong with these their API
 /// servers say.
 ///
 /// # Errors
 /// A document is neither; one of the others has no name, is there twice, or is in another namespace than is asked for.
-pub(super) fn split(
-    documents: Vec<Document>,
-    namespace: Option<&str>,
-) -> Result<(Vec<Document>, Vec<Other>), Failure> {
+fn split(documents: Vec<Document>, namespace: Option<&str>) -> Result<(Vec<Document>, Vec<Other>), Failure> {
     let mut planned = Vec::new();
     let mut others: BTreeMap<(Kind, String, String), (Place, Other)> = BTreeMap::new();
     for document in documents {

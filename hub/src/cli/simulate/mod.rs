@@ -11,12 +11,13 @@ mod structured;
 mod tests;
 mod timeline;
 
-use super::{Failure, documents, format::Output, proposals, terminal};
+use super::{Failure, documents, format::Output, terminal};
 use crate::{
     simulate::run::{self, Outcome},
     words,
 };
-use asked::{Fail, Lose, Resume, SetLabel, Span, Until};
+use asked::{Fail, Lose, Resume, SetLabel, Span, Then, Until};
+use beside::Files;
 use indicatif::{ProgressBar, ProgressStyle};
 use script::Made;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
@@ -68,6 +69,10 @@ pub(super) struct Args {
     /// Set a label of a cluster, or take it away (c1:tier-): when nothing further happens, or at TIME; may be repeated
     #[arg(long, value_name = "CLUSTER:KEY=VALUE[@TIME]")]
     set_label: Vec<SetLabel>,
+    /// Apply a file, or a directory of files, as users do that change what they have applied: when nothing further happens (the
+    /// versions before are delivered by then, or wait), or at TIME; may be repeated, one after the other. What is left out of it stays
+    #[arg(long, value_name = "FILE[@TIME]")]
+    then: Vec<Then>,
     /// Of the clusters that a step places on, so many refuse what the agent writes, as an admission webhook does, from the
     /// start until nothing further happens; the seed chooses which; may be repeated
     #[arg(long, value_name = "STEP:N%")]
@@ -98,15 +103,20 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    documents::stdin_once(args.files.iter().chain(&args.inventory))?;
-    let namespace = args.namespace.as_deref();
-    let (planned, others) = beside::split(documents::read(&args.files)?, namespace)?;
-    let proposed = proposals::of_documents(planned, namespace)?;
+    let then = args.then.iter().map(|then| &then.file);
+    documents::stdin_once(args.files.iter().chain(&args.inventory).chain(then))?;
+    let read = |files: &[PathBuf]| Files::of(documents::read(files)?, args.namespace.as_deref());
+    let files = read(&args.files)?;
+    let changes = args
+        .then
+        .iter()
+        .map(|then| read(std::slice::from_ref(&then.file)));
+    let changes: Vec<Files> = changes.collect::<Result<_, _>>()?;
     let fleet = fleet::of(args)?;
     for note in &fleet.notes {
         eprintln!("note: {note}");
     }
-    let made = script::of(args, &fleet.clusters, &proposed, &others)?;
+    let made = script::of(args, &fleet.clusters, &files, &changes)?;
     let spinner = spinner(&format!(
         "simulating {} on virtual time",
         words::counted(made.script.members.len(), "cluster")

@@ -15,9 +15,12 @@ pub(super) struct Asked {
 /// What never came about, and why, in sentences.
 pub(super) fn of(made: &Made, outcome: &Outcome) -> Vec<String> {
     let missed = outcome.missed.iter();
-    missed
+    let mut all: Vec<String> = missed
         .filter_map(|missed| sentence(*missed, made, outcome))
-        .collect()
+        .collect();
+    // A file has several objects.
+    all.dedup();
+    all
 }
 
 fn sentence(missed: Missed, made: &Made, outcome: &Outcome) -> Option<String> {

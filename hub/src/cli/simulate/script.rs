@@ -2,8 +2,8 @@
 
 use super::{
     Args,
-    asked::{Fail, Lose, Resume, Until},
-    beside::{self, Other},
+    asked::{Fail, Lose, Resume, Then, Until},
+    beside::{self, Files, Other},
     bound, fleet,
     never::Asked,
 };
@@ -45,16 +45,18 @@ pub(super) struct Made {
     pub(super) asked: BTreeMap<usize, Asked>,
 }
 
-/// The script of what was asked for, over these clusters.
+/// The script of what was asked for, over these clusters; `changes` are what [`Args::then`] names.
 ///
 /// # Errors
-/// A file holds nothing to run, or more than is run; an option names a cluster or a step that is not there.
+/// A file holds nothing to run, more than is run, or changes the kinds of clusters; an option names a cluster or a step that is not
+/// there.
 pub(super) fn of(
     args: &Args,
     clusters: &[Cluster],
-    proposed: &[Proposed],
-    others: &[Other],
+    files: &Files,
+    changes: &[Files],
 ) -> Result<Made, Failure> {
+    let Files { proposed, others } = files;
     let applications: Vec<String> = proposed
         .iter()
         .filter(|one| one.kind == Kind::Application)
@@ -65,10 +67,16 @@ pub(super) fn of(
             .because("the files hold no Application")
             .advise("-f with the file of an Application too"));
     }
-    bound::check(clusters, proposed)?;
+    for Files { proposed, .. } in [files].into_iter().chain(changes) {
+        bound::check(clusters, proposed)?;
+    }
     let mut script = Script::new(fleet::members(clusters)?);
     script.nodes = fleet::nodes(clusters)?;
-    script.applications = objects(args, clusters, proposed, others);
+    script.applications = match args.inventory {
+        Some(_) => of_inventory(clusters),
+        None => Vec::new(),
+    };
+    script.applications.extend(objects(files));
     let of_clusters = others.iter().filter(|one| is_of_clusters(one));
     script.in_members = of_clusters.map(|one| one.object.clone()).collect();
     script.held_waits = true;
@@ -88,7 +96,7 @@ pub(super) fn of(
         in_time("--resume", &resume.step, resume.from, args)?;
         script.resumes.push(run::Resume {
             step: resume.step.clone(),
-            applications: suspended_by(resume, proposed)?,
+            applications: suspended_by(resume, changes.iter().chain([files]))?,
             from: resume.from.unwrap_or_default(),
         });
     }
@@ -97,29 +105,30 @@ pub(super) fn of(
         applications,
         asked: BTreeMap::new(),
     };
-    cues(made, args, clusters, proposed)
+    cues(made, args, clusters, (proposed, changes))
 }
 
 fn is_of_clusters(one: &Other) -> bool {
     one.kind == beside::Kind::CustomResourceDefinition
 }
 
-/// What is applied when every cluster is there: what clusters of an inventory say, the namespaces, what steps look at, and then
-/// what is planned.
-fn objects(args: &Args, clusters: &[Cluster], proposed: &[Proposed], others: &[Other]) -> Vec<Value> {
+/// What clusters of an inventory say.
+fn of_inventory(clusters: &[Cluster]) -> Vec<Value> {
+    let plain = ClusterSpec {
+        accepted: true,
+        ..ClusterSpec::default()
+    };
+    let said = clusters.iter().filter(|cluster| cluster.spec != plain);
+    said.map(|cluster| {
+        json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": cluster.name_any(), "labels": cluster.labels()}, "spec": cluster.spec})
+    })
+    .collect()
+}
+
+/// What is applied of files, in order: the namespaces, what steps look at, and then what is planned.
+fn objects(Files { proposed, others }: &Files) -> Vec<Value> {
     let mut objects = Vec::new();
-    if args.inventory.is_some() {
-        let plain = ClusterSpec {
-            accepted: true,
-            ..ClusterSpec::default()
-        };
-        for cluster in clusters {
-            if cluster.spec != plain {
-                objects.push(json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster",
-                    "metadata": {"name": cluster.name_any(), "labels": cluster.labels()}, "spec": cluster.spec}));
-            }
-        }
-    }
     let of_others = others.iter().map(|one| one.namespace.as_str());
     let namespaces = proposed.iter().map(|one| one.namespace.as_str());
     let namespaces: BTreeSet<&str> = namespaces.chain(of_others).collect();
@@ -141,7 +150,12 @@ fn objects(args: &Args, clusters: &[Cluster], proposed: &[Proposed], others: &[O
     objects
 }
 
-fn cues(mut made: Made, args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Result<Made, Failure> {
+fn cues(
+    mut made: Made,
+    args: &Args,
+    clusters: &[Cluster],
+    (proposed, changes): (&[Proposed], &[Files]),
+) -> Result<Made, Failure> {
     let mut timed: Vec<(Duration, Act, Asked)> = Vec::new();
     let plain = |option: String| Asked { option, step: None };
     for fail in &args.fail {
@@ -176,6 +190,16 @@ fn cues(mut made: Made, args: &Args, clusters: &[Cluster], proposed: &[Proposed]
             None => afterwards.push((label, plain(set.to_string()))),
         }
     }
+    let mut changed = Vec::new();
+    for (then, files) in args.then.iter().zip(changes) {
+        in_time("--then", &then.file.display().to_string(), then.at, args)?;
+        let acts = changes_of(then, files, &made.script.applications)?;
+        let acts = acts.into_iter().map(|act| (act, plain(then.to_string())));
+        match then.at {
+            Some(at) => timed.extend(acts.map(|(act, asked)| (at, act, asked))),
+            None => changed.push(acts.collect()),
+        }
+    }
     timed.sort_by_key(|(at, ..)| *at);
     for (at, act, asked) in timed {
         made.asked.insert(made.script.cues.len(), asked);
@@ -187,7 +211,8 @@ fn cues(mut made: Made, args: &Args, clusters: &[Cluster], proposed: &[Proposed]
     };
     let heals = lasts(args) && !args.forever;
     in_patience(args)?;
-    if !afterwards.is_empty() {
+    let afterwards: Vec<Vec<(Act, Asked)>> = [afterwards].into_iter().chain(changed).collect();
+    for afterwards in afterwards.into_iter().filter(|acts| !acts.is_empty()) {
         made.script = made.script.then(settle());
         for (act, asked) in afterwards {
             made.asked.insert(made.script.cues.len(), asked);
@@ -200,11 +225,32 @@ fn cues(mut made: Made, args: &Args, clusters: &[Cluster], proposed: &[Proposed]
     Ok(made)
 }
 
-/// The applications whose runs this step makes wait for a person.
-fn suspended_by(resume: &Resume, proposed: &[Proposed]) -> Result<Vec<[String; 2]>, Failure> {
+/// What users do who apply a file after `former` objects.
+fn changes_of(then: &Then, files: &Files, former: &[Value]) -> Result<Vec<Act>, Failure> {
+    if let Some(kind) = files.others.iter().find(|one| is_of_clusters(one)) {
+        let what = format!("{then}: {} is a kind of the clusters", kind.name);
+        return Err(Failure::new("E-INPUT", what)
+            .because("their kinds do not change in a simulation")
+            .advise("-f with its definition, or a component that has it"));
+    }
+    let named = |object: &Value| ["/kind", "/metadata/name"].map(|pointer| object.pointer(pointer).cloned());
+    let is_there = |object: &Value| former.iter().any(|one| named(one) == named(object));
+    let is_written = |object: &Value| files.others.iter().any(|one| one.object == *object);
+    // A namespace that the file only names is made once.
+    let is_again = |object: &Value| object["kind"] == "Namespace" && !is_written(object) && is_there(object);
+    let objects = objects(files).into_iter().filter(|object| !is_again(object));
+    Ok(objects.map(Act::Apply).collect())
+}
+
+/// The applications whose runs this step makes wait for a person, in some version of theirs.
+fn suspended_by<'a>(
+    resume: &Resume,
+    versions: impl Iterator<Item = &'a Files>,
+) -> Result<Vec<[String; 2]>, Failure> {
+    let proposed = versions.flat_map(|files| &files.proposed);
     let (mut waiting, mut others) = (BTreeSet::new(), BTreeSet::new());
-    let mut applications = Vec::new();
-    for one in proposed.iter().filter(|one| one.kind == Kind::Application) {
+    let mut applications = BTreeSet::new();
+    for one in proposed.filter(|one| one.kind == Kind::Application) {
         // It is valid, or it would not have been proposed.
         let valid = validate(one.spec()).ok();
         for step in valid.iter().flat_map(|valid| valid.all_steps()) {
@@ -216,12 +262,12 @@ fn suspended_by(resume: &Resume, proposed: &[Proposed]) -> Result<Vec<[String; 2
             let names = if waits { &mut waiting } else { &mut others };
             names.insert(step.name.clone());
             if waits && step.name == resume.step {
-                applications.push([one.namespace.clone(), one.name.clone()]);
+                applications.insert([one.namespace.clone(), one.name.clone()]);
             }
         }
     }
     if !applications.is_empty() {
-        return Ok(applications);
+        return Ok(applications.into_iter().collect());
     }
     let what = match others.contains(&resume.step) {
         true => format!("--resume: step {:?} waits for no person", resume.step),

@@ -3,7 +3,8 @@
 use super::{
     Args,
     asked::{Fail, SetLabel, Span, Until},
-    beside, ended, fleet, never, script, structured, timeline,
+    beside::Files,
+    ended, fleet, never, script, structured, timeline,
 };
 use crate::{
     application::{Decided, Said, Witness},
@@ -50,10 +51,15 @@ fn made(words: &[&str]) -> Result<script::Made, String> {
 }
 
 fn made_of(text: &str, words: &[&str]) -> Result<script::Made, String> {
-    let (planned, others) = beside::split(documents::split("app.yaml", text).unwrap(), None).unwrap();
-    let proposed = proposals::of_documents(planned, None).unwrap();
+    made_with(text, &[], words)
+}
+
+/// With what `--then` finds in its files, one after the other.
+fn made_with(text: &str, changes: &[&str], words: &[&str]) -> Result<script::Made, String> {
+    let read = |text: &str| Files::of(documents::split("app.yaml", text).unwrap(), None).unwrap();
+    let changes: Vec<Files> = changes.iter().map(|text| read(text)).collect();
     let args = args(words)?;
-    let made = fleet::of(&args).and_then(|fleet| script::of(&args, &fleet.clusters, &proposed, &others));
+    let made = fleet::of(&args).and_then(|fleet| script::of(&args, &fleet.clusters, &read(text), &changes));
     made.map_err(|failure| failure.to_string())
 }
 
@@ -327,6 +333,61 @@ fn the_help_says_which_images_are_never_pulled() {
             );
         }
     }
+}
+
+#[test]
+fn a_second_version_is_applied_when_the_first_is_delivered_or_at_its_time() {
+    let second = REGIONS.replace("busybox:1.37", "busybox:1.38");
+    let words = ["--clusters", "4", "--resume", "look-first", "--then", "v2.yaml"];
+    let made = made_with(REGIONS, &[&second], &words).unwrap();
+    let outcome = run::run(&made.script, 1);
+    assert!(outcome.is_good(), "{outcome}");
+    assert!(outcome.delivered_at.is_some(), "{outcome}");
+    let text = timeline::draw(&made, &outcome, true);
+    let at = |what: &str| -> Vec<usize> {
+        let lines = text.lines().enumerate();
+        lines
+            .filter(|(_, line)| line.ends_with(what))
+            .map(|(at, _)| at)
+            .collect()
+    };
+    let (applied, delivered) = (
+        at("Application checkout is applied"),
+        at("  everything is delivered"),
+    );
+    let resumed = at("step look-first is resumed");
+    // Whoever lets runs go on does so with each of them.
+    let ([first, second], [opened, again], [former, .., last]) = (&applied[..], &resumed[..], &delivered[..])
+    else {
+        panic!("{text}");
+    };
+    let order = [first, opened, former, second, again, last];
+    assert!(order.is_sorted(), "{text}");
+
+    let acts = |words: &[&str]| -> Result<Vec<String>, String> {
+        let shop = SEED.replace("namespace: default", "namespace: shop");
+        let made = made_with(&shop, &[&shop], words)?;
+        let cues = made.script.cues.iter();
+        Ok(cues
+            .map(|cue| format!("{} {}", cue.at.as_secs(), cue.act))
+            .collect())
+    };
+    assert_eq!(
+        acts(&["--then", "a@b.yaml@2m"]),
+        Ok(vec!["120 Application web is applied".to_owned()])
+    );
+    let late = acts(&["--then", "v2.yaml@2m", "--until", "1m"]).unwrap_err();
+    assert!(
+        late.starts_with("error: --then: v2.yaml has its time at 2m, and it is over by then [E-TIME]"),
+        "{late}"
+    );
+    let kind =
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: as.b}\n";
+    let refused = made_with(SEED, &[kind], &["--then", "kinds.yaml"]).unwrap_err();
+    assert!(
+        refused.starts_with("error: --then kinds.yaml: as.b is a kind of the clusters [E-INPUT]"),
+        "{refused}"
+    );
 }
 
 #[test]
