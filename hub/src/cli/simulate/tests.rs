@@ -1106,7 +1106,9 @@ fn a_run_that_could_not_begin_says_what_the_server_said_and_nothing_else() {
     made.script.members[0]
         .labels
         .insert("tier".to_owned(), "not valid!".to_owned());
-    let failure = super::ended(&run::run(&made.script, 1)).unwrap_err().to_string();
+    let failure = super::ended(&run::run(&made.script, 1), &[])
+        .unwrap_err()
+        .to_string();
     let start = "error: the run could not begin [E-SIMULATION]\ncause: creating Cluster c1 failed: Cluster.roundhouse.dev \"c1\" is \
                  invalid: metadata.labels: Invalid value: \"not valid!\": a valid label must be ";
     assert!(failure.starts_with(start), "{failure}");
