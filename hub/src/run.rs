@@ -124,10 +124,10 @@ pub async fn run(
         options.cluster.clone(),
         options.application.metrics.clone(),
         leading.clone(),
-        steady,
+        steady.clone(),
         controllers.clone(),
     );
-    let candidate = Candidate::new(client, options.election.clone(), clock, gate.clone());
+    let candidate = Candidate::new(client, options.election.clone(), steady.clone(), gate.clone());
     let terms = async {
         let ended = lead(&candidate, &gated, &options, &shutdown).await;
         controllers.cancel();

@@ -61,13 +61,22 @@ pub struct Steady {
 
 impl Steady {
     /// Without the jumps of this clock from now on.
-    pub fn of(clock: SharedClock) -> SharedClock {
+    pub fn of(clock: SharedClock) -> Arc<Steady> {
         let steady = Steady {
             of: clock,
             known: Mutex::default(),
         };
         steady.now();
         Arc::new(steady)
+    }
+
+    /// It is ahead of the time that was stored so far by so much: that counts as a jump which has come now.
+    pub(crate) fn is_ahead(&self, by: SignedDuration) {
+        self.now();
+        if let Some(known) = &mut *self.known.lock() {
+            known.jumped = known.jumped.saturating_add(by);
+            known.since = Instant::now();
+        }
     }
 }
 
@@ -105,6 +114,21 @@ mod tests {
         assert_eq!(told(&back_and_forth), [9000, 9020, 9050, 9060]);
         let twice = [(0, 0), (10, 3610), (20, 7220), (30, 3630), (40, 40)];
         assert_eq!(told(&twice), [0, 10, 20, 30, 40]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_ahead_of_what_was_stored_is_taken_back_until_it_is_believed() {
+        let start = Timestamp::from_second(7200).unwrap();
+        let clock = Steady::of(Arc::new(crate::simulate::TokioClock::starting_at(start)));
+        for (ahead, expected) in [(3600, 3600), (-3600, 7200)] {
+            clock.is_ahead(SignedDuration::from_secs(ahead));
+            assert_eq!(clock.now().as_second(), expected);
+        }
+        clock.is_ahead(SignedDuration::from_secs(3600));
+        tokio::time::advance(Duration::from_secs(3599)).await;
+        assert_eq!(clock.now().as_second(), 3600 + 3599);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(clock.now().as_second(), 7200 + 3600);
     }
 
     #[test]

@@ -4,8 +4,9 @@ use super::{
     Election, Gate, Held, Timing,
     decide::{Decision, Me, Observed, decide},
     lease::{self, LEASE, Record},
+    skew::Skew,
 };
-use crate::writes;
+use crate::{steady::Steady, writes};
 use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
 use kube::{
@@ -15,9 +16,12 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
-use roundhouse_api::{clock::SharedClock, names::label};
+use roundhouse_api::{clock::Clock, names::label};
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -29,7 +33,8 @@ const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 pub(crate) struct Candidate {
     pub(super) client: Client,
     pub(super) election: Election,
-    pub(super) clock: SharedClock,
+    /// The time that is stored: the one that controllers decide by.
+    pub(super) clock: Arc<Steady>,
     pub(super) gate: Gate,
     /// Whether another one took the Lease from this hub, which had it without asking.
     superseded: AtomicBool,
@@ -37,7 +42,7 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     /// A hub that opens `gate` when it leads.
-    pub(crate) fn new(client: Client, election: Election, clock: SharedClock, gate: Gate) -> Candidate {
+    pub(crate) fn new(client: Client, election: Election, clock: Arc<Steady>, gate: Gate) -> Candidate {
         Candidate {
             client,
             election,
@@ -87,6 +92,7 @@ impl Candidate {
         let mut unseen = true;
         let mut present: Option<Lease> = None;
         let mut observed = Observed::next(None, None, Instant::now());
+        let mut skew = Skew::default();
         loop {
             if unseen {
                 present = self.read().await;
@@ -97,7 +103,17 @@ impl Candidate {
                 Decision::Wait(until) => until,
                 Decision::Create | Decision::Take | Decision::Renew | Decision::StepDown => {
                     match self.take(present.as_ref()).await {
-                        Ok(held) => return held,
+                        Ok(held) => {
+                            if let Some(ahead) = skew.ahead() {
+                                tracing::warn!(
+                                    identity = self.election.identity,
+                                    "the clock of this hub is {ahead:#} ahead of that of the hub which led before: what waits for a \
+                                     time goes by that one for an hour"
+                                );
+                                self.clock.is_ahead(ahead);
+                            }
+                            return held;
+                        }
                         // Somebody was quicker: what is there now is looked at first.
                         Err(kube::Error::Api(answer)) if answer.code == 409 => {}
                         Err(error) => {
@@ -114,6 +130,7 @@ impl Candidate {
                 biased;
                 Some(lease) = told.next() => {
                     present = lease;
+                    skew.told(present.as_ref().map(Record::of).as_ref(), self.clock.now());
                     observed = Observed::next(Some(observed), present.as_ref().map(Record::of), Instant::now());
                 }
                 () = sleep_until(until) => {}

@@ -11,6 +11,7 @@ use crate::writes;
 use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::api::coordination::v1::Lease;
 use parking_lot::Mutex;
+use roundhouse_api::clock::Clock as _;
 use roundhouse_apiserver::Term;
 use std::{pin::pin, time::Duration};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `timing` | how long a Lease holds, and how often it is renewed |
 //! | `lease` | the Lease as it is read and written |
+//! | `skew` | how far this clock is off the leader's; pure |
 //! | `decide` | whose turn it is; pure |
 //! | `epoch` | the fencing epoch of a new term |
 //! | `candidate` | stands for election: follows the Lease until it is ours |
@@ -25,6 +26,7 @@ mod gate;
 mod held;
 mod leading;
 mod lease;
+mod skew;
 mod timing;
 
 pub(crate) use candidate::Candidate;

@@ -2,13 +2,13 @@
 
 use crate::{
     applications::step,
-    looks::{all_available, generations, images},
+    looks::{all_available, generations, images, transitions},
     runs::{SECOND, after, good, one, struck},
 };
 use jiff::SignedDuration;
 use roundhouse_api::application::StepPhase;
 use roundhouse_hub::simulate::{
-    HUB,
+    HUB, OTHER_HUB,
     fault::{Dice, Kind},
     run::{Act, Cue, Fault, Script, application, with_image},
 };
@@ -113,6 +113,37 @@ fn f15_a_pause_lasts_as_long_as_it_is_to_whatever_the_clock_of_the_hub_says() {
     for outcome in outcomes {
         assert!(outcome.settled_after().unwrap() < SECOND * 30, "{outcome}");
     }
+}
+
+#[test]
+fn f15_a_pause_lasts_as_long_under_the_hub_that_takes_over_whatever_its_clock_says() {
+    let outcomes = good(|seed| {
+        let mut dice = Dice::new(seed, "f15");
+        let fast =
+            SignedDuration::from_millis(i64::try_from(after(&mut dice, 60_000, HOUR).as_millis()).unwrap());
+        let fast = one(&mut dice, &[fast, -fast]);
+        let wrong = Fault::Clock(OTHER_HUB.to_owned(), fast);
+        let mut script = Script::of_regions(3, &["east", "west"])
+            .with(with_a_pause())
+            .with_two_hubs()
+            .at(after(&mut dice, 0, 10_000), Act::for_a_while(wrong, SECOND * 300))
+            .then(Act::wait(
+                "the pause begins",
+                step("web", "pause", &[StepPhase::Suspending]),
+            ));
+        let killed = Fault::Killed(HUB.to_owned());
+        let killed = Act::for_a_while(killed, SECOND * 200);
+        script = script.at(after(&mut dice, 30_000, 60_000), killed);
+        for n in 1..20 {
+            let goes_on = step("web", "pause", &[StepPhase::Suspending]);
+            script = script.at(SECOND * 5 * n, Act::check("the pause goes on", goes_on));
+        }
+        let over = step("web", "pause", &[StepPhase::Succeeded]);
+        script
+            .at(SECOND * 125, Act::check("it is over in time", over))
+            .finally("the other one has led", transitions(1))
+    });
+    struck(&outcomes, &[Kind::ClockJump, Kind::HubKilled]);
 }
 
 #[test]

@@ -200,7 +200,7 @@ fn cause(
     // One that was withdrawn before what the agent follows is none.
     let mut since = contents.range(spec.generation..);
     let confirmed = since.any(|(_, content)| content.spec.deletion.is_some());
-    if confirmed || (!spec.dispatched && (held.deleting || held.gone)) {
+    if confirmed || (!spec.dispatched && model.goes_by_itself(cluster, held)) {
         return Ok(());
     }
     let Some(content) = contents.get(&spec.generation) else {

@@ -103,6 +103,8 @@ pub(super) struct Held {
     pub(super) generation: i64,
     /// Whether it is being deleted.
     pub(super) deleting: bool,
+    /// Since when.
+    goes_since: Option<Duration>,
     /// Whether it is gone.
     pub(super) gone: bool,
     /// Labels.
@@ -218,6 +220,8 @@ pub(super) struct Model {
     gone: BTreeSet<(Arc<str>, Key)>,
     /// Since when agents are cut off, by cluster.
     pub(super) cut: BTreeMap<Arc<str>, Duration>,
+    /// Since when namespaces of the hub go, or are gone.
+    emptied: BTreeMap<Arc<str>, Duration>,
     /// Agents that do not run.
     pub(super) stopped: BTreeSet<Arc<str>>,
     /// When agents were ended last.
@@ -273,6 +277,14 @@ impl Model {
                 );
             }
             (HUB, CLUSTERS) => self.cluster(commit),
+            (HUB, NAMESPACES) => {
+                let name = commit.key.name.clone();
+                let goes = commit.after().pointer("/metadata/deletionTimestamp").is_some();
+                match goes || commit.after.is_none() {
+                    true => drop(self.emptied.entry(name).or_insert(commit.at)),
+                    false => drop(self.emptied.remove(&name)),
+                }
+            }
             (HUB, LEASES) => self.lease(commit),
             (HUB, CONFIG_MAPS) if &*commit.key.name == restored::NAME => self.mark(commit),
             (_, LEDGERS) => {
@@ -363,6 +375,13 @@ impl Model {
             **forgotten && &*key.table != LEDGERS && self.ledger_of(server, key).is_none()
         });
         own.map(|((_, key), _)| key)
+    }
+
+    /// Whether somebody has deleted a Bundle of a cluster by itself, not with its namespace.
+    pub(super) fn goes_by_itself(&self, cluster: &str, held: &Held) -> bool {
+        let since = held.goes_since;
+        let emptied = self.emptied.get(&*cluster_namespace(cluster));
+        since.is_some_and(|since| emptied.is_none_or(|emptied| since < *emptied))
     }
 
     /// The names of ledgers of a member that a late or repeated request has made.
@@ -485,6 +504,7 @@ impl Model {
         let Some(mut bundle) = commit.read::<Bundle>() else {
             held.gone = true;
             held.deleting = true;
+            held.goes_since.get_or_insert(commit.at);
             return;
         };
         let uid = bundle.metadata.uid.unwrap_or_default();
@@ -500,6 +520,9 @@ impl Model {
         let is_new = generation > held.generation;
         held.generation = generation;
         held.deleting = bundle.metadata.deletion_timestamp.is_some();
+        if held.deleting {
+            held.goes_since.get_or_insert(commit.at);
+        }
         held.labels = bundle.metadata.labels.unwrap_or_default();
         let manifests = std::mem::take(&mut bundle.spec.workload.manifests);
         // A server that lost writes counts on from before them: what was of those generations never was.

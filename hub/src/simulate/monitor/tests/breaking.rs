@@ -349,8 +349,8 @@ fn a_restored_hub_writes_nothing_and_no_agent_goes_back_until_that_is_confirmed(
     world.holds();
 }
 
-#[test]
-fn p5_an_agent_deletes_only_what_the_hub_has_given_up() {
+#[tokio::test(start_paused = true)]
+async fn p5_an_agent_deletes_only_what_the_hub_has_given_up() {
     let gone = |world: &World| world.remove(Some(&agent()), DEPLOYMENT);
     let world = World::delivered();
     gone(&world);
@@ -403,6 +403,37 @@ fn p5_an_agent_deletes_only_what_the_hub_has_given_up() {
     );
     gone(&world);
     world.holds();
+
+    // A hand-written one goes when it is deleted by itself, not with its namespace.
+    for (namespace_goes, first) in [(false, false), (true, false), (true, true)] {
+        let world = World::delivered();
+        let mut by_hand = bundle(2);
+        by_hand["spec"].as_object_mut().unwrap().remove("applicationRef");
+        world.put(None, BUNDLE, &by_hand);
+        world.put(
+            Some(&agent()),
+            LEDGER,
+            &with(ledger(2), "/spec/dispatched", json!(false)),
+        );
+        let goes = || {
+            let namespace = (HUB, "namespaces", "", "cluster-c1");
+            world.put(None, namespace, &deleting(json!({"metadata": {"uid": "n"}})));
+        };
+        if namespace_goes && first {
+            goes();
+        }
+        advance(Duration::from_secs(1)).await;
+        world.put(None, BUNDLE, &deleting(by_hand));
+        advance(Duration::from_secs(1)).await;
+        if namespace_goes && !first {
+            goes();
+        }
+        world.remove(Some(&agent()), DEPLOYMENT);
+        match first {
+            false => world.holds(),
+            true => world.breaks(Promise::P5, DEPLOYMENT, "there is no word of its removal"),
+        }
+    }
 
     // What no ledger answers for is not the agent's.
     let world = World::delivered();
