@@ -111,9 +111,9 @@ pub struct LedgerEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// The object of this uid is gone, but a request to make one was not answered and may still arrive: it is looked for, and
-    /// removed, by an agent that is started meanwhile, too.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unanswered: bool,
+    /// removed, by an agent that is started meanwhile, too. The field manager that it is applied as; empty for the agent's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<String>,
     /// What became of it.
     pub outcome: LedgerOutcome,
 }

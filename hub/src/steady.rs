@@ -89,6 +89,28 @@ impl Clock for Steady {
     }
 }
 
+/// A clock that only goes on: for what counts from one moment of this process to another, whatever is the right time.
+#[derive(Debug)]
+pub(crate) struct Monotonic {
+    began: Timestamp,
+    at: Instant,
+}
+
+impl Monotonic {
+    /// Begins with this time.
+    pub(crate) fn at(began: Timestamp) -> Monotonic {
+        let at = Instant::now();
+        Monotonic { began, at }
+    }
+}
+
+impl Clock for Monotonic {
+    fn now(&self) -> Timestamp {
+        let passed = SignedDuration::try_from(self.at.elapsed()).unwrap_or(SignedDuration::MAX);
+        self.began.checked_add(passed).unwrap_or(Timestamp::MAX)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

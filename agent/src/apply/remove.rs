@@ -7,6 +7,7 @@ use crate::apply::keep::Rules;
 use crate::apply::locate::{Located, locate};
 use crate::apply::order::{WAVES, waves};
 use crate::apply::prune::{Removal, policy, removal};
+use crate::apply::unanswered::Sender;
 use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
 use crate::ledger::Settled;
@@ -108,8 +109,8 @@ struct Stays {
     refused: bool,
     /// Trying again without any change may help.
     retry: bool,
-    /// It is gone, and may come.
-    unanswered: bool,
+    /// It is gone, and may come: from whom.
+    unanswered: Option<Sender>,
     /// The object, if a change of it is waited for.
     waited_for: Option<Waited>,
 }
@@ -120,16 +121,16 @@ impl Stays {
             message: message.into(),
             refused: false,
             retry: true,
-            unanswered: false,
+            unanswered: None,
             waited_for: None,
         }
     }
 
-    fn until_it_comes() -> Self {
+    fn until_it_comes(sender: Sender) -> Self {
         let message = "is not there, but a request of this agent to make it was not answered, and may still arrive; for ten \
                        minutes it is looked for, and removed";
         Stays {
-            unanswered: true,
+            unanswered: Some(sender),
             ..Stays::going(message)
         }
     }
@@ -139,7 +140,7 @@ impl Stays {
             message: busy.refusal(target),
             refused: true,
             retry: false,
-            unanswered: false,
+            unanswered: None,
             waited_for: None,
         }
     }
@@ -153,7 +154,7 @@ impl Stays {
             message,
             refused: false,
             retry: false,
-            unanswered: false,
+            unanswered: None,
             waited_for: None,
         }
     }
@@ -264,8 +265,9 @@ impl Engine {
                     removed.gone.insert(key, Settled::Released);
                     continue;
                 };
-                if stays.unanswered {
-                    removed.gone.insert(key.clone(), Settled::Unanswered);
+                if let Some(sender) = &stays.unanswered {
+                    let applied_as = sender.applied_as().to_owned();
+                    removed.gone.insert(key.clone(), Settled::Unanswered(applied_as));
                 }
                 let left = u32::try_from(removed.leaving.len()).unwrap_or(u32::MAX);
                 removed.leaving.push(Leaving {
@@ -381,7 +383,7 @@ impl Engine {
                     let whose = (farewell.marker, sender);
                     self.latecomers.expect(&target, &kind, whose, &self.member);
                 }
-                self.unanswered.may_make(key).then(Stays::until_it_comes)
+                self.unanswered.may_make(key).map(Stays::until_it_comes)
             }
         };
         (Some(kind), waiting)

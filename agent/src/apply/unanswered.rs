@@ -24,13 +24,18 @@ pub(crate) struct Unanswered {
 }
 
 /// As whom an object was asked for: a field manager that applies; `None` for the agent's own.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sender(Option<Arc<str>>);
 
 impl Sender {
     fn of(applies_as: Option<&str>) -> Sender {
-        let named = applies_as.filter(|manager| *manager != AGENT_FIELD_MANAGER);
+        let named = applies_as.filter(|manager| !manager.is_empty() && *manager != AGENT_FIELD_MANAGER);
         Sender(named.map(Into::into))
+    }
+
+    /// As the ledger has it: empty for the agent's own.
+    pub(crate) fn applied_as(&self) -> &str {
+        self.0.as_deref().unwrap_or_default()
     }
 
     /// Whether the marker of a live object is its, and nobody else's.
@@ -69,19 +74,18 @@ impl Unanswered {
     /// Takes in what an earlier agent may have asked for when it died: objects that it intended and never saw, and those that it
     /// still looked for. When that was is not known: an agent that is started again and again waits anew each time.
     pub(crate) fn inherit(&self, objects: &[LedgerEntry]) {
-        let may_arrive = |entry: &&LedgerEntry| {
-            entry.unanswered || (entry.uid.is_none() && may_be_asked_for(entry.outcome))
-        };
-        for entry in objects.iter().filter(may_arrive) {
-            self.open
-                .lock()
-                .note(ObjectKey::of_entry(entry), Sender::default());
+        for entry in objects {
+            let unseen = entry.uid.is_none() && may_be_asked_for(entry.outcome);
+            if unseen || entry.unanswered.is_some() {
+                let sender = Sender::of(entry.unanswered.as_deref());
+                self.open.lock().note(ObjectKey::of_entry(entry), sender);
+            }
         }
     }
 
-    /// Whether a request may still make the object.
-    pub(crate) fn may_make(&self, key: &ObjectKey) -> bool {
-        self.open.lock().get(key).is_some()
+    /// Whether a request may still make the object, and as whom.
+    pub(crate) fn may_make(&self, key: &ObjectKey) -> Option<Sender> {
+        self.open.lock().get(key).cloned()
     }
 
     /// Whether this agent made the object so lately that what it sent may be repeated, and as whom.
@@ -143,10 +147,10 @@ mod tests {
             let unanswered = Unanswered::default();
             let words = format!("{said:?}");
             let _ = unanswered.watch(&key("a"), None, async { said }).await;
-            assert_eq!(unanswered.may_make(&key("a")), expected, "{words}");
-            assert!(!unanswered.may_make(&key("b")));
+            assert_eq!(unanswered.may_make(&key("a")).is_some(), expected, "{words}");
+            assert_eq!(unanswered.may_make(&key("b")), None);
             tokio::time::advance(ARRIVES_WITHIN).await;
-            assert!(!unanswered.may_make(&key("a")), "{words}");
+            assert_eq!(unanswered.may_make(&key("a")), None, "{words}");
         }
     }
 
@@ -156,14 +160,17 @@ mod tests {
         let a = key("a");
         let lost = unanswered.watch(&a, None, std::future::pending::<Result<(), CallError>>());
         assert!(tokio::time::timeout(Duration::from_secs(1), lost).await.is_err());
-        assert!(unanswered.may_make(&key("a")), "nobody waits for it any more");
+        assert!(
+            unanswered.may_make(&key("a")).is_some(),
+            "nobody waits for it any more"
+        );
         let again = unanswered.watch(&key("a"), None, async { Ok(()) }).await;
         assert!(
-            again.is_ok() && unanswered.may_make(&key("a")),
+            again.is_ok() && unanswered.may_make(&key("a")).is_some(),
             "the first one may arrive"
         );
         tokio::time::advance(ARRIVES_WITHIN - Duration::from_secs(1)).await;
-        assert!(!unanswered.may_make(&key("a")));
+        assert_eq!(unanswered.may_make(&key("a")), None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -176,7 +183,7 @@ mod tests {
             entry("refused", LedgerOutcome::Failed, None),
             entry("removed", LedgerOutcome::Removing, Some("1")),
             LedgerEntry {
-                unanswered: true,
+                unanswered: Some("somebody".to_owned()),
                 ..entry("looked for", LedgerOutcome::Removing, Some("1"))
             },
         ]);
@@ -188,7 +195,9 @@ mod tests {
             ("removed", false),
             ("looked for", true),
         ] {
-            assert_eq!(unanswered.may_make(&key(name)), expected, "{name}");
+            assert_eq!(unanswered.may_make(&key(name)).is_some(), expected, "{name}");
         }
+        let applied_as = unanswered.may_make(&key("looked for"));
+        assert_eq!(applied_as, Some(Sender::of(Some("somebody"))));
     }
 }

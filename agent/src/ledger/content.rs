@@ -131,8 +131,8 @@ pub(crate) enum Settled {
     Failed,
     /// It is about to be deleted and made again.
     Intended,
-    /// It is gone, and a request to make it may still arrive.
-    Unanswered,
+    /// It is gone, and a request to make it may still arrive, applied as this field manager.
+    Unanswered(String),
     /// It is gone, or survives without us.
     Released,
 }
@@ -163,8 +163,8 @@ pub(crate) fn settle(
                 };
                 true
             }
-            Some(Settled::Unanswered) => {
-                entry.unanswered = true;
+            Some(Settled::Unanswered(applied_as)) => {
+                entry.unanswered = Some(applied_as.clone());
                 true
             }
             Some(Settled::Intended) => {
@@ -209,7 +209,7 @@ fn record(entry: &mut LedgerEntry, ours: &Ours) {
         entry.kept.clone_from(kept);
     }
     entry.failure.clone_from(&ours.failure);
-    entry.unanswered = false;
+    entry.unanswered = None;
     entry.outcome = if ours.completed {
         LedgerOutcome::Completed
     } else {

@@ -76,13 +76,14 @@ pub struct ApplicationStatus {
     /// Removals that wait for a confirmation: what condition `DeletesHeld` tells people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_deletes: Option<HeldDeletes>,
-    /// The last confirmation (annotation `roundhouse.dev/confirm-deletes`) that was there while no removals waited for one: it
-    /// confirms nothing any more, and what is asked later has another hash, were it about the same Bundles.
+    /// The last confirmation (annotation `roundhouse.dev/confirm-deletes`) that was there when the removals of a run were judged and
+    /// none waited for one: it confirms nothing any more, and what is asked later has another hash, were it about the same Bundles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub spent_confirmation: Option<String>,
-    /// Bundles that are let go while their clusters keep the objects, to be made again: until they are, nothing else tells that
-    /// something is there. When the application is deleted, these clusters are told, too.
+    /// Bundles that are let go while their clusters keep the objects, most of them to be made again: until they are, nothing else
+    /// tells that something is there. Clusters where the application is not wanted again are told to remove the objects with the
+    /// other removals, and all of them when the application is deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_LET_GO))]
     pub let_go: Vec<LetGo>,

@@ -179,7 +179,7 @@ impl Writer<'_> {
         written.and(self.recall(plan, observed, noted).await)
     }
 
-    /// Lets Bundles go that are wanted again while their removal is refused, as far as that is noted.
+    /// Lets Bundles go that are wanted again, as far as that is noted: see [`recalled`].
     async fn recall(
         self,
         plan: &Plan,

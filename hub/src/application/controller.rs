@@ -289,8 +289,8 @@ fn settle(
     outcome: Result<Outcome, PassError>,
 ) {
     let outcome = outcome.unwrap_or_else(|error| Outcome {
-        wake: None,
         error: Some(error),
+        ..Outcome::default()
     });
     let again = match outcome.error {
         None => {

@@ -31,7 +31,7 @@ impl Hub {
         }
         let owed = removing::owed(&app, &self.cache.all_bundles(key), &self.cache.fleet());
         let owed = removing::with_application(&app, owed);
-        let (mut written, owed) = removing::tell_owed(self.writer(key), &app, owed).await;
+        let (mut written, owed, _) = removing::tell_owed(self.writer(key), &app, owed).await;
         // Confirm, delete, and release what needs no agent: at most three writes for a Bundle.
         for _ in 0..3 {
             let done = removing::delete(self.writer(key), &app, &self.cache.all_bundles(key)).await;

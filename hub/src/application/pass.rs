@@ -34,7 +34,7 @@ use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use roundhouse_api::{
     application::{
-        ApplicationPhase, ApplicationStatus, Found, MAX_LET_GO, MAX_LET_GO_UNWANTED, Unresolved,
+        ApplicationPhase, ApplicationStatus, Found, LetGo, MAX_LET_GO, MAX_LET_GO_UNWANTED, Unresolved,
         ValidApplication, Violation, WorkflowStatus, resolve,
     },
     bundle::ApplicationRef,
@@ -45,7 +45,7 @@ use roundhouse_api::{
 };
 use serde_json::{Value, json};
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -101,6 +101,8 @@ pub(super) struct Outcome {
     pub(super) wake: Option<Duration>,
     /// What did not go through; the rest did.
     pub(super) error: Option<PassError>,
+    /// What was let go, and whose clusters nobody can tell: somebody else has the Bundle.
+    pub(super) untold: BTreeSet<LetGo>,
 }
 
 impl Outcome {
@@ -450,6 +452,7 @@ impl Hub {
                 let (before, all) = (&app.status.let_go, self.cache.all_bundles(delivery.key));
                 status.let_go = removing::let_go(before, (view.recalled(), MAX_LET_GO), &all, &view.fleet);
             }
+            status.let_go.retain(|note| !outcome.untold.contains(note));
             let moved = status::transition(&app.status, &status);
             if moved {
                 // Stored before it is carried out: a command or a spec that came in between wins.
@@ -508,6 +511,7 @@ impl Hub {
         if let Some(error) = written.error.as_ref().filter(|error| !error.is_conflict()) {
             status::stuck(&mut status, "NotWritten", error, app.generation, now);
         }
+        status.let_go.retain(|note| !outcome.untold.contains(note));
         self.store(&app, status, false, &mut outcome).await?;
         outcome.error = written.error;
         Ok(outcome)
@@ -606,8 +610,10 @@ impl Hub {
         {
             written = written.and(self.writer(delivery.key).remove(judged.due).await);
             if let Some(app) = self.cache.application(delivery.key) {
-                let (told, _) = removing::tell_owed(self.writer(delivery.key), &app, judged.owed).await;
+                let writer = self.writer(delivery.key);
+                let (told, _, done) = removing::tell_owed(writer, &app, judged.owed).await;
                 written = written.and(told);
+                outcome.untold.extend(done);
             }
             if judged.done {
                 written = written.and(self.forget(delivery).await);

@@ -63,8 +63,13 @@ pub(super) fn judge(
         all.partition(|b| going.contains(&(b.namespace.clone(), b.name.clone())));
     // What its cluster keeps although nobody has its Bundle any more is lost with it, too.
     let may_go = |note: &LetGo| {
-        let target = plan.targets.get(&note.cluster);
-        step_of_bundle(&note.bundle).is_none() && matches!(target, None | Some(Target::Nothing))
+        let wanted = match plan.targets.get(&note.cluster) {
+            None => false,
+            Some(Target::Bundles(wanted)) => wanted.iter().any(|wanted| wanted.name == note.bundle),
+            // It has a place there, if without replicas.
+            Some(_) => true,
+        };
+        step_of_bundle(&note.bundle).is_none() && !wanted
     };
     let owed: Vec<LetGo> = owed(app, observed, fleet).into_iter().filter(may_go).collect();
     let clusters = observed.keys().chain(objects.bundles().map(|b| &b.cluster));
@@ -265,22 +270,23 @@ pub(super) fn owed(
 }
 
 /// Tells those clusters: a Bundle is made that has nothing but the evidence for removal. Whom it did not get to is still owed it; whose
-/// Bundle of that name is somebody else's, or who has no namespace any more, cannot be told.
+/// Bundle of that name is somebody else's, or who has no namespace any more, cannot be told. Whom nobody has to tell any more comes
+/// last.
 pub(super) async fn tell_owed(
     writer: Writer<'_>,
     app: &Stored,
     owed: Vec<(LetGo, Deletion)>,
-) -> (Written, Vec<LetGo>) {
+) -> (Written, Vec<LetGo>, Vec<LetGo>) {
     let application = ApplicationRef {
         namespace: app.namespace.clone(),
         name: app.name.clone(),
         uid: app.uid.clone(),
     };
-    let (mut written, mut left) = (Written::default(), Vec::new());
+    let (mut written, mut left, mut done) = (Written::default(), Vec::new(), Vec::new());
     for (note, deletion) in owed {
         match writer.entomb(&application, deletion, &note).await {
             Ok(made) => written.count += usize::from(made),
-            Err(PassError::Foreign { .. }) => {}
+            Err(PassError::Foreign { .. }) => done.push(note),
             Err(PassError::Api { source, .. }) if matches!(&*source, kube::Error::Api(s) if s.code == 404) => {
             }
             Err(error) => {
@@ -289,7 +295,7 @@ pub(super) async fn tell_owed(
             }
         }
     }
-    (written, left)
+    (written, left, done)
 }
 
 /// The same, with the evidence that the application is being deleted.
@@ -407,7 +413,9 @@ mod tests {
             bundle: "default.web".to_owned(),
         });
         let owed = with_application(&app, owed.to_vec());
-        let (written, left) = tell_owed(writer(&client, &cache, &key, &places), &app, owed).await;
+        let (written, left, done) = tell_owed(writer(&client, &cache, &key, &places), &app, owed).await;
+        let done: Vec<&str> = done.iter().map(|note| note.cluster.as_str()).collect();
+        assert_eq!(done, ["theirs"]);
         assert!(
             written.error.is_none() && left.is_empty(),
             "{:?} {left:?}",

@@ -126,32 +126,26 @@ fn of_document(
     Document { mut value, place }: Document,
     namespace: Option<&str>,
 ) -> Result<Proposed, Failure> {
-    let (kind, own, name) = identify(&value).map_err(|reason| {
+    let (kind, name) = identify(&value).map_err(|reason| {
         Failure::new("E-INPUT", format!("{place} is nothing that can be planned or applied"))
             .because(reason)
             .advise("Application or ComponentDefinition of core.oam.dev/v1beta1, or Placement of roundhouse.dev/v1alpha1, with metadata.name and spec")
     })?;
-    if let (Some(own), Some(asked)) = (&own, namespace)
-        && own != asked
-    {
-        let what = format!(
-            "{place}: {} {own}/{name} is not in namespace {asked}",
-            kind.word()
-        );
-        return Err(Failure::new("E-INPUT", what)
-            .because(format!(
-                "its metadata.namespace is {own}, and --namespace says {asked}: leave one of them out"
-            ))
-            .advise(format!(
-                "the same without --namespace, for {own}; or without metadata.namespace in the file, for {asked}"
-            )));
-    }
-    let namespace = own.unwrap_or_else(|| namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned());
-    check_dns_label("namespace", &namespace, MAX_LABEL).map_err(|error| {
-        let what = format!("{place}: {} {name} has no namespace that can be", kind.word());
+    let namespace = namespace_of(&value, namespace).map_err(|misplaced| {
+        let what = match &misplaced {
+            Misplaced::Elsewhere { own, asked } => {
+                format!(
+                    "{place}: {} {own}/{name} is not in namespace {asked}",
+                    kind.word()
+                )
+            }
+            Misplaced::Illegal(_) => {
+                format!("{place}: {} {name} has no namespace that can be", kind.word())
+            }
+        };
         Failure::new("E-INPUT", what)
-            .because(error)
-            .advise("another metadata.namespace, or another --namespace where the file names none")
+            .because(misplaced.to_string())
+            .advise(misplaced.advice())
     })?;
     if let Some(map) = value.as_object_mut() {
         map.remove("status");
@@ -218,8 +212,8 @@ pub(super) fn keys(proposed: &[Proposed], kind: Kind) -> BTreeSet<(String, Strin
         .collect()
 }
 
-/// What an object is, with its namespace if it says one, and its name; or why it is nothing that is known here.
-fn identify(value: &Value) -> Result<(Kind, Option<String>, String), String> {
+/// What an object is, and its name; or why it is nothing that is known here.
+fn identify(value: &Value) -> Result<(Kind, String), String> {
     let map = value.as_object().ok_or("it is no object")?;
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
     let kind = match (text("/apiVersion"), text("/kind")) {
@@ -235,24 +229,44 @@ fn identify(value: &Value) -> Result<(Kind, Option<String>, String), String> {
         ));
     }
     let name = text("/metadata/name").ok_or("it has no metadata.name: give it one")?;
-    let own = text("/metadata/namespace").filter(|own| !own.is_empty());
-    Ok((kind, own.map(str::to_owned), name.to_owned()))
+    Ok((kind, name.to_owned()))
+}
+
+/// Why an object has no namespace that it can be in.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Misplaced {
+    #[error("its metadata.namespace is {own}, and --namespace says {asked}: leave one of them out")]
+    Elsewhere { own: String, asked: String },
+    #[error("{0}")]
+    Illegal(String),
+}
+
+impl Misplaced {
+    fn advice(&self) -> String {
+        match self {
+            Misplaced::Elsewhere { own, asked } => format!(
+                "the same without --namespace, for {own}; or without metadata.namespace in the file, for {asked}"
+            ),
+            Misplaced::Illegal(_) => {
+                "another metadata.namespace, or another --namespace where the file names none".to_owned()
+            }
+        }
+    }
 }
 
 /// The namespace of an object, `namespace` being that of objects that name none; or why it cannot be.
-pub(super) fn namespace_of(value: &Value, namespace: Option<&str>) -> Result<String, String> {
+pub(super) fn namespace_of(value: &Value, namespace: Option<&str>) -> Result<String, Misplaced> {
     let own = value.pointer("/metadata/namespace").and_then(Value::as_str);
     let own = own.filter(|own| !own.is_empty());
     if let (Some(own), Some(asked)) = (own, namespace)
         && own != asked
     {
-        return Err(format!(
-            "its namespace is {own}, and --namespace says {asked}: leave one of them out"
-        ));
+        let (own, asked) = (own.to_owned(), asked.to_owned());
+        return Err(Misplaced::Elsewhere { own, asked });
     }
     let namespace = own.or(namespace).unwrap_or(DEFAULT_NAMESPACE);
     check_dns_label("namespace", namespace, MAX_LABEL)
-        .map_err(|error| format!("metadata.namespace: {error}"))?;
+        .map_err(|error| Misplaced::Illegal(error.to_string()))?;
     Ok(namespace.to_owned())
 }
 

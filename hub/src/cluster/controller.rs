@@ -11,12 +11,12 @@ use super::{
     pass::{Outcome, Pass, after},
     sight::{Seen, Sighting, cluster_of, is_own, names, sightings},
 };
-use crate::{leader::Leading, metrics::Metrics};
+use crate::{leader::Leading, metrics::Metrics, steady::Monotonic};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::{Client, ResourceExt, runtime::watcher::Event};
 use roundhouse_api::{
-    clock::SharedClock,
+    clock::{Clock as _, SharedClock},
     cluster::Cluster,
     names::{self, AGENT_LEASE, cluster_namespace},
 };
@@ -108,7 +108,10 @@ struct Controller {
     leading: Leading,
     client: Client,
     options: ClusterOptions,
+    /// The time that is stored: it may be put right.
     clock: SharedClock,
+    /// What goes by here: heartbeats, and when something is due.
+    passing: Monotonic,
     hub_id: String,
     seen: Seen,
     heartbeats: Heartbeats,
@@ -136,6 +139,7 @@ impl Controller {
             client,
             heartbeats: Heartbeats::new(options.lease_duration),
             options,
+            passing: Monotonic::at(clock.now()),
             clock,
             hub_id,
             seen: Seen::default(),
@@ -148,7 +152,7 @@ impl Controller {
 
     /// Takes a sighting in; only what changes a verdict makes a cluster due.
     fn see(&mut self, sighting: Sighting) {
-        let now = self.clock.now();
+        let now = self.passing.now();
         let touched: Vec<String> = match sighting {
             Sighting::Cluster(event) => {
                 let touched = names(self.seen.clusters.feed(event), |(_, name)| Some(name));
@@ -186,7 +190,7 @@ impl Controller {
 
     /// Makes every cluster due: a term begins, or one was given up in the middle of passes.
     fn look_at_all(&mut self) {
-        let now = self.clock.now();
+        let now = self.passing.now();
         for cluster in self.seen.clusters.iter() {
             self.due.set(cluster.name_any(), now);
         }
@@ -217,6 +221,11 @@ impl Controller {
         matters || lease.annotations().get(names::annotation::HUB_ID) != Some(&self.hub_id)
     }
 
+    /// By how much the time that is stored is ahead of what goes by here.
+    fn ahead(&self) -> SignedDuration {
+        self.clock.now().duration_since(self.passing.now())
+    }
+
     /// How long nothing can be begun. Nothing is due before every list was seen whole.
     fn pause(&self, running: &Running) -> Duration {
         if !self.seen.listed() || running.tasks.len() >= CONCURRENT_PASSES {
@@ -226,14 +235,14 @@ impl Controller {
         let Some(first) = clusters.into_iter().chain(self.strays.values().copied()).min() else {
             return LONG;
         };
-        let pause = first.duration_since(self.clock.now());
+        let pause = first.duration_since(self.passing.now());
         Duration::try_from(pause).unwrap_or(Duration::ZERO).min(LONG)
     }
 
     /// Begins what is due: at most so many at once, of a cluster one at a time. What one of them waits for keeps nothing else
     /// waiting.
     fn begin(&mut self, running: &mut Running) {
-        let now = self.clock.now();
+        let now = self.passing.now();
         let names: Vec<String> = self.due.at(now, &running.clusters).cloned().collect();
         for name in names {
             if running.tasks.len() >= CONCURRENT_PASSES {
@@ -276,7 +285,7 @@ impl Controller {
             }
             Ended::Stray(_, true) => {}
             Ended::Stray(name, false) => {
-                self.strays.insert(name, after(self.clock.now(), BACKOFF.1));
+                self.strays.insert(name, after(self.passing.now(), BACKOFF.1));
             }
         }
     }
@@ -331,7 +340,7 @@ impl Controller {
 
     fn pass(&self, cluster: Arc<Cluster>) -> Pass {
         let name = cluster.name_any();
-        let now = self.clock.now();
+        let now = self.passing.now();
         let settled = self.settled.get(&name).filter(|(_, until)| now < *until);
         let namespace = cluster_namespace(&name);
         Pass {
@@ -349,15 +358,19 @@ impl Controller {
                 request.and_then(|request| self.seen.requests.get("", &request).cloned())
             },
             settled: settled.map(|(settled, _)| settled.clone()),
-            heartbeat: self.heartbeats.get(&name),
+            heartbeat: self.heartbeats.get(&name).map(|beat| beat.ahead(self.ahead())),
             cluster,
         }
     }
 
     fn settle(&mut self, name: String, outcome: Result<Outcome, ClusterError>) {
-        let now = self.clock.now();
+        let now = self.passing.now();
         let (again, settled, failed) = match outcome {
-            Ok(outcome) => (outcome.again, outcome.settled, outcome.failed),
+            Ok(outcome) => {
+                let again = outcome.again;
+                let again = again.map(|at| at.saturating_sub(self.ahead()).unwrap_or(at));
+                (again, outcome.settled, outcome.failed)
+            }
             Err(error) => (None, None, Some(error)),
         };
         let look = match settled {

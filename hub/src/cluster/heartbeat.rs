@@ -18,6 +18,20 @@ pub struct Heartbeat {
     pub echo: Option<Timestamp>,
 }
 
+impl Heartbeat {
+    /// The same by a clock that is ahead by so much.
+    #[must_use]
+    pub fn ahead(self, by: SignedDuration) -> Heartbeat {
+        let later = |at: Timestamp| at.saturating_add(by).unwrap_or(at);
+        Heartbeat {
+            first_seen: later(self.first_seen),
+            changed: self.changed.map(later),
+            echo: self.echo.map(later),
+            ..self
+        }
+    }
+}
+
 /// The heartbeats of the fleet. Lost at a restart on purpose: a new hub judges by what it sees itself.
 #[derive(Debug)]
 pub struct Heartbeats {

@@ -185,6 +185,31 @@ async fn what_was_deleted_by_hand_and_is_not_wanted_goes_with_the_confirmation()
     assert_eq!(asked(&world).await, None);
 }
 
+/// Given a cluster that keeps its Bundle without replicas, when somebody deletes that, then its objects are held: the application still
+/// has a place there.
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_by_hand_where_a_share_is_nothing_is_held() {
+    let world = World::five().await;
+    let replicas = |count: u32| {
+        json!({"components": web("nginx:1"), "workflow": {"steps": [{"name": "all", "type": "deploy", "properties": {
+            "placement": [{"clusters": ALL, "replicas": count}]}}]}})
+    };
+    world.apply("app", replicas(5)).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.apply("app", replicas(2)).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.rest().await;
+    let shares = world.replicas("app").await;
+    assert_eq!(shares.len(), 5);
+    let none = shares.iter().find(|(_, count)| **count == 0).unwrap().0;
+    world.delete_bundle(none, "app").await;
+    world.rest().await;
+    let status = world.status("app").await;
+    assert_eq!(status.let_go.len(), 1, "{status:#?}");
+    assert!(world.bundle(none, "app").await.is_none());
+    assert_eq!(status.removals, None, "nothing counts as removed");
+}
+
 /// Given removals that were asked about, when they are no longer wanted before somebody confirms them, then that confirmation is of no
 /// later question about the same Bundles.
 #[tokio::test(start_paused = true)]

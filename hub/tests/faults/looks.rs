@@ -36,18 +36,39 @@ pub(crate) fn cluster(name: &str, type_: &'static str, status: &'static str) -> 
 
 /// Every Cluster is available.
 pub(crate) fn all_available() -> Look {
-    Look::new(|fleet| {
+    unavailable(&[])
+}
+
+/// The clusters that are not available, sorted.
+async fn not_available(fleet: &Fleet) -> Result<Vec<String>, String> {
+    let all = Api::<Cluster>::all(fleet.hub_client())
+        .list(&Default::default())
+        .await
+        .map_err(|error| error.to_string())?;
+    let is_not = |cluster: &&Cluster| {
+        let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice());
+        !condition::is_true(conditions.unwrap_or_default(), "Available")
+    };
+    Ok(all.iter().filter(is_not).map(ResourceExt::name_any).collect())
+}
+
+/// These clusters are not available, and all others are.
+pub(crate) fn unavailable(names: &'static [&'static str]) -> Look {
+    Look::new(move |fleet| {
         Box::pin(async move {
-            let all = Api::<Cluster>::all(fleet.hub_client())
-                .list(&Default::default())
-                .await
-                .map_err(|error| error.to_string())?;
-            let is_not = |cluster: &&Cluster| {
-                let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice());
-                !condition::is_true(conditions.unwrap_or_default(), "Available")
-            };
-            let rest: Vec<String> = all.iter().filter(is_not).map(ResourceExt::name_any).collect();
-            because(rest.is_empty(), || format!("not available: {rest:?}"))
+            let rest = not_available(fleet).await?;
+            because(rest == names, || format!("not available: {rest:?}"))
+        })
+    })
+}
+
+/// All clusters but that one are available, and it may be.
+pub(crate) fn none_unavailable_but(name: &'static str) -> Look {
+    Look::new(move |fleet| {
+        Box::pin(async move {
+            let rest = not_available(fleet).await?;
+            let others = rest.iter().all(|cluster| cluster == name);
+            because(others, || format!("not available: {rest:?}"))
         })
     })
 }

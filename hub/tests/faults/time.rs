@@ -2,7 +2,7 @@
 
 use crate::{
     applications::step,
-    looks::{all_available, generations, images, transitions},
+    looks::{all_available, generations, images, none_unavailable_but, transitions, unavailable},
     runs::{SECOND, after, good, one, struck},
 };
 use jiff::SignedDuration;
@@ -138,7 +138,18 @@ fn f15_a_pause_lasts_as_long_under_the_hub_that_takes_over_whatever_its_clock_sa
             .at(SECOND, Act::for_a_while(wrong, SECOND * 300));
         let killed = Fault::Killed(HUB.to_owned());
         let killed = Act::for_a_while(killed, SECOND * 200);
-        script = script.at(after(&mut dice, 30_000, 60_000), killed);
+        let at = after(&mut dice, 30_000, 35_000);
+        // A cluster that is lost with the hub is not heard of any more by the next one, and the others are.
+        let lost = Fault::Partition(vec!["west-2".to_owned()]);
+        script = script.at(at, killed).at(at, Act::for_a_while(lost, SECOND * 75));
+        for n in 0..10 {
+            let others = Act::check("no other one is given up", none_unavailable_but("west-2"));
+            script = script.at(SECOND * (60 + 3 * n), others);
+        }
+        script = script.at(
+            at + SECOND * 70,
+            Act::check("it is given up", unavailable(&["west-2"])),
+        );
         for n in 1..20 {
             let goes_on = step("web", "pause", &[StepPhase::Suspending]);
             script = script.at(SECOND * 5 * n, Act::check("the pause goes on", goes_on));

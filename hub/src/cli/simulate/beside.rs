@@ -118,7 +118,7 @@ fn other(kind: Kind, mut object: Value, namespace: Option<&str>) -> Result<Other
     let name = object.pointer("/metadata/name").and_then(Value::as_str);
     let name = name.ok_or("it has no metadata.name: give it one")?.to_owned();
     let namespace = match kind.has_namespace() {
-        true => proposals::namespace_of(&object, namespace)?,
+        true => proposals::namespace_of(&object, namespace).map_err(|misplaced| misplaced.to_string())?,
         false => String::new(),
     };
     if let Some(map) = object.as_object_mut() {

@@ -67,8 +67,12 @@ pub(super) fn of(
             .because("the files hold no Application")
             .advise("-f with the file of an Application too"));
     }
+    let mut present = BTreeMap::new();
     for Files { proposed, .. } in [files].into_iter().chain(changes) {
-        bound::check(clusters, proposed)?;
+        let laid_over = proposed.iter().cloned();
+        present.extend(laid_over.map(|one| ((one.kind, one.namespace.clone(), one.name.clone()), one)));
+        let all: Vec<Proposed> = present.values().cloned().collect();
+        bound::check(clusters, &all)?;
     }
     let mut script = Script::new(fleet::members(clusters)?);
     script.nodes = fleet::nodes(clusters)?;

@@ -20,7 +20,7 @@ use kube::{
 };
 use roundhouse_api::clock::SharedClock;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 /// Field manager of the simulated controllers' writes: kube-controller-manager's, whom they stand for.
 const FIELD_MANAGER: &str = "kube-controller-manager";
@@ -43,12 +43,12 @@ pub async fn run(client: Client, model: Model, clock: SharedClock, shutdown: Can
     };
     // A task of its own: in a run without a budget or a load balancer the workloads are polled as if it were not there.
     let about = play.clone();
-    let about = tokio::spawn(async move {
+    let about = AbortOnDropHandle::new(tokio::spawn(async move {
         tokio::join!(
             Box::pin(about.kind::<Service>()),
             Box::pin(about.kind::<PodDisruptionBudget>()),
         );
-    });
+    }));
     // Boxed: five watches in one future would make it large.
     tokio::join!(
         Box::pin(play.kind::<Deployment>()),
