@@ -182,7 +182,7 @@ mod tests {
             (
                 MAP.replace("{name: gate}", "{name: gate, namespace: a}"),
                 "error: all.yaml, document 1 (line 1): the ConfigMap is not understood [E-INPUT]\n\
-                 cause: its namespace is a, and --namespace says b: leave one of them out",
+                 cause: its metadata.namespace is a, and --namespace says b: leave one of them out",
             ),
             (
                 format!("{MAP}---\n{MAP}"),
