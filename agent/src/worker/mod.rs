@@ -312,11 +312,12 @@ impl Worker {
             self.failures = 0;
             self.retry_due = None;
         }
+        let asks = held.deleting && asks_for_confirmation(&spec);
         let sight = Sight::Present {
             uid: &held.uid,
             generation: held.generation,
             deleting: held.deleting,
-            confirmed: held.deleting && asks_for_confirmation(&spec) && self.goes_by_itself(held).await?,
+            confirmed: asks && self.goes_by_itself(held).await?,
             spec: &spec,
         };
         match intent(sight, self.ledger.spec()) {
@@ -334,8 +335,7 @@ impl Worker {
             Intent::Hold { reason, message } => {
                 self.hold(held, spec.epoch, reason, &message).await?;
                 // The agent's Lease may come back, and with it the confirmation.
-                let waits = held.deleting && asks_for_confirmation(&spec);
-                Ok(if waits { Next::Retry } else { Next::Resync })
+                Ok(if asks { Next::Retry } else { Next::Resync })
             }
             Intent::Ignore(fenced) => {
                 tracing::warn!(bundle = self.name, reason = fenced.reason(), "{fenced}");

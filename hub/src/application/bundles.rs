@@ -82,11 +82,8 @@ pub(super) fn recalled<'a>(
     observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
 ) -> impl Iterator<Item = &'a Arc<Observed>> {
     let held = observed.values().flatten();
-    let stays = |bundle: &Observed| {
-        removal::is_refused(bundle)
-            || (bundle.spec.deletion.is_none() && removal::next_of_wanted(bundle) == Some(Removal::Release))
-    };
-    held.filter(move |bundle| stays(bundle)).filter(|bundle| {
+    let stays = |bundle: &&Arc<Observed>| removal::is_refused(bundle) || removal::is_deleted_by_hand(bundle);
+    held.filter(stays).filter(|bundle| {
         let awaited = |wanted: &Wanted| wanted.todo == Todo::AwaitRemoval && wanted.name == bundle.name;
         match plan.targets.get(&bundle.cluster) {
             Some(Target::Bundles(wanted)) => wanted.iter().any(awaited),

@@ -211,7 +211,7 @@ pub(super) fn without_evidence<'a>(
     writer: Writer<'a>,
     observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
 ) -> impl Iterator<Item = &'a Arc<Observed>> {
-    goes(writer, observed).filter(|bundle| bundle.spec.deletion.is_none())
+    goes(writer, observed).filter(|bundle| removal::is_deleted_by_hand(bundle))
 }
 
 /// The Bundle that a note is about, if there is one again, or still.

@@ -57,6 +57,11 @@ pub fn next_of_wanted(bundle: &Observed) -> Option<Removal> {
     }
 }
 
+/// Whether somebody deleted it, or its namespace, by hand: no agent has to clean it, and it may be let go.
+pub fn is_deleted_by_hand(bundle: &Observed) -> bool {
+    bundle.spec.deletion.is_none() && next_of_wanted(bundle) == Some(Removal::Release)
+}
+
 /// An approval or the deletion of the application says more than garbage collection: agents let workloads go on it that
 /// apply-once would keep (see [`Deletion`]).
 fn confirms_more(evidence: &Deletion, written: &Deletion) -> bool {

@@ -142,8 +142,7 @@ fn count_ended(memory: &mut Memory, now: Timestamp) {
 }
 
 /// A Job with more pods than are run fails, as one that its controller cannot carry out.
-fn refused(before: JobStatus, mut memory: Memory, why: &str, now: Timestamp) -> Next<JobStatus> {
-    memory.replicas.clear();
+fn refused(before: JobStatus, memory: Memory, why: &str, now: Timestamp) -> Next<JobStatus> {
     let mut conditions = before.conditions.clone().unwrap_or_default();
     end(
         &mut conditions,
@@ -153,22 +152,11 @@ fn refused(before: JobStatus, mut memory: Memory, why: &str, now: Timestamp) -> 
         now,
     );
     resume(&mut conditions, now);
-    let status = JobStatus {
-        active: None,
-        ready: Some(0),
-        start_time: before.start_time.clone().or(Some(Time(now))),
-        conditions: Some(conditions),
-        ..before
-    };
-    Next {
-        status,
-        memory,
-        wake_at: None,
-    }
+    let start_time = before.start_time.clone().or(Some(Time(now)));
+    without_pods(before, memory, start_time, conditions)
 }
 
-fn suspended(before: JobStatus, mut memory: Memory, now: Timestamp) -> Next<JobStatus> {
-    memory.replicas.clear();
+fn suspended(before: JobStatus, memory: Memory, now: Timestamp) -> Next<JobStatus> {
     let mut conditions = before.conditions.clone().unwrap_or_default();
     if !conditions
         .iter()
@@ -183,15 +171,25 @@ fn suspended(before: JobStatus, mut memory: Memory, now: Timestamp) -> Next<JobS
             now,
         ));
     }
-    let status = JobStatus {
-        active: None,
-        ready: Some(0),
-        start_time: None,
-        conditions: Some(conditions),
-        ..before
-    };
+    without_pods(before, memory, None, conditions)
+}
+
+/// A Job that runs nothing, and of which nothing follows by itself.
+fn without_pods(
+    before: JobStatus,
+    mut memory: Memory,
+    start_time: Option<Time>,
+    conditions: Vec<JobCondition>,
+) -> Next<JobStatus> {
+    memory.replicas.clear();
     Next {
-        status,
+        status: JobStatus {
+            active: None,
+            ready: Some(0),
+            start_time,
+            conditions: Some(conditions),
+            ..before
+        },
         memory,
         wake_at: None,
     }
