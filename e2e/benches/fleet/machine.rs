@@ -16,6 +16,8 @@ pub(crate) struct Machine {
     #[serde(rename = "memoryMiB")]
     memory: u64,
     kernel: String,
+    /// What hands out memory, see the feature `jemalloc`.
+    allocator: &'static str,
     /// Processes that wanted to run on average in the minute before.
     load: String,
 }
@@ -31,6 +33,11 @@ impl Machine {
             processor: model.unwrap_or("an unnamed processor").to_owned(),
             memory: field(&read("/proc/meminfo"), "MemTotal:").unwrap_or(0) / 1024,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            allocator: if cfg!(feature = "jemalloc") {
+                "jemalloc"
+            } else {
+                "the system's allocator"
+            },
             load: read("/proc/loadavg")
                 .split(' ')
                 .next()
@@ -44,8 +51,8 @@ impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} cores of {}, {} MiB, Linux {}, load before {}",
-            self.cores, self.processor, self.memory, self.kernel, self.load
+            "{} cores of {}, {} MiB, Linux {}, {}, load before {}",
+            self.cores, self.processor, self.memory, self.kernel, self.allocator, self.load
         )
     }
 }

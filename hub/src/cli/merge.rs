@@ -21,6 +21,10 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// JSON merge for all others.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("input").required(true).args(["desired", "jsonl"]))]
+#[command(
+    override_usage = "roundhouse merge [--last FILE] --desired FILE --live FILE [-o yaml|json]\n       \
+    roundhouse merge --jsonl FILE"
+)]
 pub(super) struct Args {
     /// What was applied last, YAML or JSON; leave it out for an object that was never applied
     #[arg(long, value_name = "FILE", requires = "desired")]

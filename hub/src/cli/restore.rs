@@ -24,11 +24,13 @@ use std::{
 /// then obey what the restored hub says.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["from", "confirm"]))]
+#[command(override_usage = "roundhouse restore --from B --data-dir D\n       \
+    roundhouse restore --confirm [--yes] [--kubeconfig F]")]
 pub(super) struct Args {
     /// The directory that `roundhouse backup` wrote
     #[arg(long, value_name = "B", requires = "data_dir")]
     from: Option<PathBuf>,
-    /// Directory to make; absent or empty
+    /// Directory to make, with --from; absent or empty
     #[arg(long, value_name = "D", requires = "from")]
     data_dir: Option<PathBuf>,
     /// Let a restored hub go on

@@ -51,11 +51,16 @@ enum AgentIdentity {
 /// elected and writes, see --leader-elect.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("hub_of").required(true).args(["embedded", "kubeconfig", "in_cluster"]))]
+#[command(
+    override_usage = "roundhouse serve --embedded --data-dir D [OPTIONS]\n       \
+    roundhouse serve --kubeconfig F [OPTIONS]\n       \
+    roundhouse serve --in-cluster [OPTIONS]"
+)]
 pub(super) struct Args {
     /// Serve an embedded API server and work on it
     #[arg(long, requires = "data_dir")]
     embedded: bool,
-    /// Directory of the objects, the certificate authority and the kubeconfigs; created if absent
+    /// Directory of the objects, the certificate authority and the kubeconfigs, for --embedded; created if absent
     #[arg(long, value_name = "D", requires = "embedded")]
     data_dir: Option<PathBuf>,
     /// Address that the embedded API server listens on; port 0 takes a free one
@@ -110,7 +115,8 @@ pub(super) struct Args {
     /// Serve Prometheus metrics at http://A/metrics, and /healthz and /readyz beside them, without TLS and to whoever can
     /// connect; port 0 takes a free one
     ///
-    /// It is ready when it has seen everything; the answer says whether it leads or follows.
+    /// It is ready when it has seen everything; the answer says whether it leads or follows. /fleet on the same port counts the
+    /// Bundles of each cluster and application; it is answered to this machine only (`roundhouse top` reads both).
     #[arg(long, value_name = "A")]
     metrics_listen: Option<SocketAddr>,
     #[command(flatten)]

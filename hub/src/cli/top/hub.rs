@@ -32,6 +32,11 @@ pub(super) struct HubView {
 }
 
 impl HubView {
+    /// Whether it counts applications, clusters and bundles: only the hub that leads does.
+    fn counts(&self) -> bool {
+        is_leading(&self.standing)
+    }
+
     /// Reads its metrics; with those of an earlier look its times and passes are those since then.
     pub(super) fn of(text: &str, before: Option<&str>, standing: String) -> HubView {
         let samples = samples(text);
@@ -70,6 +75,10 @@ impl HubView {
     pub(super) fn structured(&self) -> Value {
         let times =
             |times: &Times| json!({"count": times.count, "p50Seconds": times.p50, "p99Seconds": times.p99});
+        let levels = |counts: &BTreeMap<String, f64>| match self.counts() {
+            true => json!(counts),
+            false => Value::Null,
+        };
         json!({
             "standing": self.standing,
             "timesSince": if self.recent { "lastLook" } else { "start" },
@@ -78,9 +87,9 @@ impl HubView {
             "dispatchToReady": times(&self.lag),
             "pass": times(&self.pass),
             "passes": self.passes,
-            "clusters": self.clusters,
-            "bundles": self.bundles,
-            "applications": self.applications,
+            "clusters": levels(&self.clusters),
+            "bundles": levels(&self.bundles),
+            "applications": levels(&self.applications),
             "writes": self.writes,
             "writesNotDone": self.refused,
         })
@@ -105,8 +114,17 @@ fn counts(counts: &BTreeMap<String, f64>) -> String {
     }
 }
 
+/// Whether a hub that says this of itself (`/readyz`) is the one that leads.
+pub(super) fn is_leading(standing: &str) -> bool {
+    standing.starts_with("leading")
+}
+
 /// For people.
 pub(super) fn draw(view: &HubView, format: Format) -> String {
+    let levels = |levels: &BTreeMap<String, f64>| match view.counts() {
+        true => counts(levels),
+        false => "only the hub that leads counts them".to_owned(),
+    };
     let times = |times: &Times| format!("p50 {}, p99 {}", seconds(times.p50), seconds(times.p99));
     let since = match view.recent {
         true => "since the last look",
@@ -134,15 +152,15 @@ pub(super) fn draw(view: &HubView, format: Format) -> String {
             "passes".to_owned(),
             format!("{}; {} {since}", counts(&view.passes), times(&view.pass)),
         ],
-        ["clusters".to_owned(), counts(&view.clusters)],
-        ["bundles".to_owned(), counts(&view.bundles)],
+        ["clusters".to_owned(), levels(&view.clusters)],
+        ["bundles".to_owned(), levels(&view.bundles)],
     ];
     if format == Format::Wide {
         let refused = match view.refused {
             0.0 => String::new(),
             some => format!("; {some} of them were not done"),
         };
-        rows.push(["applications".to_owned(), counts(&view.applications)]);
+        rows.push(["applications".to_owned(), levels(&view.applications)]);
         rows.push(["writes".to_owned(), counts(&view.writes) + &refused]);
     }
     let rows: Vec<Vec<String>> = rows.into_iter().map(Vec::from).collect();

@@ -24,9 +24,11 @@ const ROWS: usize = 20;
 
 /// Show what the hub is busy with, and how clusters and agents fare
 ///
-/// `hub` shows its queue, its passes, the time from dispatch to ready (p50 and p99, within the buckets of its histograms; since
-/// it started, and with --watch since the last look), its memory and, with -o wide, its writes; `clusters` what became of their bundles, those with trouble first. Both ask the metrics port
-/// (`roundhouse serve --metrics-listen A`), which tells names to its own machine only: elsewhere, kubectl port-forward to it.
+/// `hub` shows its queue, its passes, the time from dispatch to ready, its memory and, with -o wide, its writes since it started.
+/// p50 and p99 are as exact as the buckets of its histograms; times and passes are those since it started, with --watch those
+/// since the look before. `clusters` shows what became of their bundles, those with trouble first. Both ask the metrics port
+/// (`roundhouse serve --metrics-listen A`) of the hub that leads, as no other one counts the fleet. It tells names to its own
+/// machine only: elsewhere, kubectl port-forward to it.
 /// `agents` shows when each was last heard, those silent for longest first, and asks the API. Agents do not tell the hub what
 /// memory they take.
 #[derive(Debug, clap::Args)]
@@ -131,6 +133,7 @@ async fn look(args: &Args, before: &mut Option<String>) -> Result<String, Failur
         }
         Subject::Clusters => {
             let mut fleet = port.fleet().await?;
+            leads(port, &port.standing().await?)?;
             clusters::by_trouble(&mut fleet.clusters);
             Ok(match format.structured(|| clusters::structured(&fleet))? {
                 Some(text) => text,
@@ -145,6 +148,19 @@ async fn look(args: &Args, before: &mut Option<String>) -> Result<String, Failur
                 None => agents::draw(&view, format),
             })
         }
+    }
+}
+
+/// Refuses what a hub says of the fleet that does not lead: it counts nothing, which is not that there is nothing.
+fn leads(port: Port<'_>, standing: &str) -> Result<(), Failure> {
+    match hub::is_leading(standing) {
+        true => Ok(()),
+        false => Err(Failure::new(
+            "E-FOLLOWS",
+            format!("the hub at {} does not count the fleet", port.0),
+        )
+        .because(standing.to_owned())
+        .advise("--metrics with the port of the hub that leads: the holder of the Lease roundhouse-hub, such as by kubectl port-forward pod/NAME 9464:8080")),
     }
 }
 

@@ -5,6 +5,7 @@ use super::{
     agents::{self, AgentRow, AgentsView},
     check, clusters,
     hub::{self, HubView},
+    leads,
     port::{Port, address},
     scrape::{by, quantile, samples, sum},
 };
@@ -84,6 +85,27 @@ fn of_a_hub_that_did_nothing_yet_everything_is_zero() {
         !drawn.contains("-0") && !structured.contains("-0"),
         "{drawn}{structured}"
     );
+}
+
+#[test]
+fn a_hub_that_does_not_lead_says_that_it_does_not_count_and_not_that_there_is_nothing() {
+    for standing in [
+        "following: another hub leads",
+        "starting: not everything is seen yet",
+    ] {
+        let view = HubView::of("", None, standing.to_owned());
+        let drawn = hub::draw(&view, Format::Wide);
+        for row in ["clusters", "bundles", "applications"] {
+            let told = drawn.lines().find(|line| line.starts_with(row)).unwrap();
+            assert!(told.ends_with("only the hub that leads counts them"), "{drawn}");
+            assert!(view.structured()[row].is_null());
+        }
+        let refused = leads(Port("127.0.0.1:9464"), standing).unwrap_err().to_string();
+        for part in ["[E-FOLLOWS]", "127.0.0.1:9464", standing, "roundhouse-hub"] {
+            assert!(refused.contains(part), "{part:?} is missing in\n{refused}");
+        }
+    }
+    assert!(leads(Port("127.0.0.1:9464"), "leading: epoch 3").is_ok());
 }
 
 #[test]
