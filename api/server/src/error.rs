@@ -63,6 +63,17 @@ impl Cause {
     pub(crate) fn too_many(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new("FieldValueTooMany", field, message)
     }
+    /// Whether an object with this fault is too far from its schema for rules to be evaluated (`hasBlockingErr` of Kubernetes).
+    pub(crate) fn keeps_rules_from_being_checked(&self) -> bool {
+        matches!(
+            self.reason,
+            "FieldValueNotSupported"
+                | "FieldValueRequired"
+                | "FieldValueTooLong"
+                | "FieldValueTooMany"
+                | "FieldValueTypeInvalid"
+        )
+    }
     /// Another field manager owns the field.
     pub(crate) fn manager_conflict(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new("FieldManagerConflict", field, message)

@@ -116,6 +116,9 @@ fn service(map: &mut Map<String, Value>, old: Option<&Value>, bits: impl Fn() ->
         .and_then(Value::as_str)
         .unwrap_or_default()
         .to_owned();
+    if let Some(old) = old_spec.and_then(Value::as_object) {
+        drop_other_types(spec, old, &ty);
+    }
     if ty != "ExternalName" {
         let blank = |v: Option<&Value>| v.is_none_or(|v| v.is_null() || v == "");
         if blank(spec.get("clusterIP")) {
@@ -166,6 +169,44 @@ fn service(map: &mut Map<String, Value>, old: Option<&Value>, bits: impl Fn() ->
         }
     }
     map.entry("status").or_insert_with(|| json!({"loadBalancer": {}}));
+}
+
+/// Takes away what only the type before had a use for, unless it was changed as well (`dropTypeDependentFields` of Kubernetes).
+fn drop_other_types(spec: &mut Map<String, Value>, old: &Map<String, Value>, ty: &str) {
+    let before = old.get("type").and_then(Value::as_str).unwrap_or_default();
+    let mut unused = |fields: &[&str]| {
+        if fields.iter().all(|field| spec.get(*field) == old.get(*field)) {
+            for field in fields {
+                spec.remove(*field);
+            }
+        }
+    };
+    if before != "ExternalName" && ty == "ExternalName" {
+        unused(&["clusterIP", "clusterIPs"]);
+        unused(&["ipFamilies"]);
+        unused(&["ipFamilyPolicy"]);
+    }
+    let is_open = |ty: &str| matches!(ty, "NodePort" | "LoadBalancer");
+    if before == "LoadBalancer" && ty != "LoadBalancer" {
+        unused(&["allocateLoadBalancerNodePorts"]);
+        unused(&["loadBalancerClass"]);
+    }
+    if !is_open(before) || is_open(ty) {
+        return;
+    }
+    unused(&["externalTrafficPolicy"]);
+    let node_ports = |spec: &Map<String, Value>| -> Vec<Value> {
+        let ports = spec.get("ports").and_then(Value::as_array).into_iter().flatten();
+        ports
+            .map(|port| port.get("nodePort").cloned().unwrap_or_default())
+            .collect()
+    };
+    if node_ports(spec) == node_ports(old) {
+        let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
+        for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+            port.remove("nodePort");
+        }
+    }
 }
 
 fn cluster_ip(bits: u64) -> String {

@@ -23,6 +23,15 @@ pub(crate) fn next_generation(resource: &Resource, old: Option<&Value>, new: &Va
 
 fn counts(resource: &Resource, old: &Value, new: &Value) -> bool {
     let differs = |key: &str| old.get(key) != new.get(key);
+    // Annotations of a Deployment are copied to its ReplicaSets, so that they count in Kubernetes, too.
+    if &*resource.kind == "Deployment" && resource.custom.is_none() {
+        let annotations = |value| {
+            object::at(value, &["metadata", "annotations"]).filter(|map| **map != serde_json::json!({}))
+        };
+        if annotations(old) != annotations(new) {
+            return true;
+        }
+    }
     match resource.generation {
         GenerationRule::None => false,
         // Webhook configurations, EndpointSlices, PodTemplates and PriorityClasses have no spec: everything counts.
@@ -72,6 +81,16 @@ mod tests {
             with("metadata", json!({"generation": 3, "labels": {"a": "b"}})),
             Some(3)
         );
+        let annotated = json!({"generation": 3, "annotations": {"a": "b"}});
+        assert_eq!(
+            with("metadata", annotated.clone()),
+            Some(4),
+            "only of a Deployment"
+        );
+        let set = registry.by_kind("apps/v1", "StatefulSet").unwrap();
+        let mut new = old.clone();
+        new["metadata"] = annotated;
+        assert_eq!(next_generation(&set, Some(&old), &new), Some(3));
         assert_eq!(next_generation(&config, None, &old), None);
     }
 }

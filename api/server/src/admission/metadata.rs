@@ -163,8 +163,9 @@ fn check_finalizers(resource: &Resource, value: &Value, out: &mut Vec<Cause>) {
 fn check_owners(value: &Value, out: &mut Vec<Cause>) {
     let mut controllers = 0;
     let list = object::at(value, &["metadata", "ownerReferences"]).and_then(Value::as_array);
-    for (i, owner) in list.into_iter().flatten().enumerate() {
-        let path = join_index("metadata.ownerReferences", i);
+    for owner in list.into_iter().flatten() {
+        // Kubernetes does not say which one it is.
+        let path = "metadata.ownerReferences";
         for key in ["apiVersion", "kind", "name", "uid"] {
             if owner
                 .get(key)
@@ -177,6 +178,17 @@ fn check_owners(value: &Value, out: &mut Vec<Cause>) {
                     format!("Invalid value: \"\": {key} must not be empty"),
                 ));
             }
+        }
+        let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
+        if text("apiVersion").matches('/').count() > 1 {
+            let why = format!("Invalid value: {:?}: version must be valid", text("apiVersion"));
+            out.push(Cause::invalid(format!("{path}.apiVersion"), why));
+        }
+        if (text("apiVersion"), text("kind")) == ("v1", "Event") {
+            out.push(Cause::invalid(
+                path,
+                "Invalid value: /v1, Kind=Event is disallowed from being an owner",
+            ));
         }
         controllers += usize::from(owner.get("controller") == Some(&Value::Bool(true)));
     }

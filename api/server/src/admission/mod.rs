@@ -15,6 +15,7 @@ mod pod;
 mod pod_spec;
 mod roles;
 mod rules;
+mod secret;
 mod service;
 mod strategy;
 mod workload;

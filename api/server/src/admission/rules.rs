@@ -7,7 +7,13 @@ use super::{
     pod_spec::{Of, check_pod_spec, one_of},
     strategy::check_rollout,
 };
-use crate::{error::Cause, kinds::Resource, object::at, schema::join, selector::Labels};
+use crate::{
+    error::Cause,
+    kinds::Resource,
+    object::at,
+    schema::{join, join_key},
+    selector::Labels,
+};
 
 /// Bytes that the values of a ConfigMap or a Secret may total (`MaxSecretSize`).
 const MAX_CONTENT: usize = 1 << 20;
@@ -22,9 +28,12 @@ pub(crate) fn check_object(resource: &Resource, value: &Value, new: bool) -> Vec
         ("", "ConfigMap" | "Secret") => {
             check_config_keys(value, "data", &mut out);
             check_config_keys(value, "binaryData", &mut out);
+            twice(value, &mut out);
             content_size(&resource.kind, value, &mut out);
             if resource.kind == "ConfigMap" {
                 out.extend(crate::auth::check_revoked(value));
+            } else {
+                super::secret::check_secret(value, &mut out);
             }
         }
         ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") => {
@@ -50,6 +59,7 @@ pub(crate) fn check_object(resource: &Resource, value: &Value, new: bool) -> Vec
             {
                 out.push(Cause::required("spec.schedule", "Required value"));
             }
+            cron_job(value, new, &mut out);
             template(value, "spec.jobTemplate.spec.template", Of::Job, &mut out);
         }
         ("", "Pod") => check_pod_spec(value.get("spec"), "spec", Of::Pod, &mut out),
@@ -64,6 +74,44 @@ pub(crate) fn check_object(resource: &Resource, value: &Value, new: bool) -> Vec
         _ => {}
     }
     out
+}
+
+/// A key may stand in one of the two bags only.
+fn twice(value: &Value, out: &mut Vec<Cause>) {
+    let other = value.get("binaryData").and_then(Value::as_object);
+    let data = value.get("data").and_then(Value::as_object);
+    for key in data.into_iter().flatten().map(|(key, _)| key) {
+        if other.is_some_and(|other| other.contains_key(key)) {
+            let why = format!("Invalid value: {key:?}: duplicate of key present in binaryData");
+            out.push(Cause::invalid(join_key("data", key), why));
+        }
+    }
+}
+
+/// What is left of a name of 63 characters for what the controller of CronJobs adds to it.
+const MAX_CRON_JOB_NAME: usize = 52;
+
+fn cron_job(value: &Value, new: bool, out: &mut Vec<Cause>) {
+    let spec = value.get("spec").unwrap_or(&Value::Null);
+    one_of(
+        spec,
+        "concurrencyPolicy",
+        "spec",
+        &["Allow", "Forbid", "Replace"],
+        out,
+    );
+    let name = crate::object::meta(value, "name");
+    if new && name.len() > MAX_CRON_JOB_NAME {
+        let why = format!("Invalid value: {name:?}: must be no more than {MAX_CRON_JOB_NAME} characters");
+        out.push(Cause::invalid("metadata.name", why));
+    }
+    for field in [
+        "startingDeadlineSeconds",
+        "successfulJobsHistoryLimit",
+        "failedJobsHistoryLimit",
+    ] {
+        not_negative(value, &["spec", field], out);
+    }
 }
 
 fn lease(value: &Value, out: &mut Vec<Cause>) {

@@ -7,7 +7,7 @@ use crate::{
     error::Cause,
     names,
     object::{at, text},
-    schema::{Rules, check_structural, join, join_index},
+    schema::{Rules, check_structural, join, join_index, join_key},
 };
 
 /// Everything that is wrong with a definition.
@@ -55,9 +55,55 @@ pub(crate) fn check(definition: &Value) -> Vec<Cause> {
             "Unsupported value: supported values: \"Cluster\", \"Namespaced\"",
         ));
     }
+    for key in ["shortNames", "categories"] {
+        let words = at(definition, &["spec", "names", key]).and_then(Value::as_array);
+        for (i, word) in words.into_iter().flatten().enumerate() {
+            if !names::dns_1035_label(word.as_str().unwrap_or_default()).is_empty() {
+                let path = join_index(&format!("spec.names.{key}"), i);
+                out.push(Cause::invalid_value(path, Some(word), "must be a DNS label"));
+            }
+        }
+    }
+    let is_communitys = [".k8s.io", ".kubernetes.io"]
+        .iter()
+        .any(|end| group.ends_with(end));
+    if is_communitys && at(definition, &["metadata", "annotations", APPROVED]).is_none() {
+        let why = "protected groups must have an approval annotation, see https://github.com/kubernetes/enhancements/pull/1111";
+        out.push(Cause::required(join_key("metadata.annotations", APPROVED), why));
+    }
+    if at(definition, &["spec", "preserveUnknownFields"]) == Some(&Value::Bool(true)) {
+        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        out.push(Cause::invalid("spec.preserveUnknownFields", why));
+    }
+    let strategy = field(&["spec", "conversion", "strategy"]);
+    if !matches!(strategy, "" | "None" | "Webhook") {
+        let why = format!("Unsupported value: {strategy:?}: supported values: \"None\", \"Webhook\"");
+        out.push(Cause::not_supported("spec.conversion.strategy", why));
+    }
     versions(definition, &mut out);
+    stored_versions(definition, &mut out);
     out
 }
+
+/// A version that objects may be stored in cannot be taken away.
+fn stored_versions(definition: &Value, out: &mut Vec<Cause>) {
+    let versions = at(definition, &["spec", "versions"]).and_then(Value::as_array);
+    let known: Vec<Option<&Value>> = versions.into_iter().flatten().map(|v| v.get("name")).collect();
+    let stored = at(definition, &["status", "storedVersions"]).and_then(Value::as_array);
+    for (i, version) in stored.into_iter().flatten().enumerate() {
+        if !known.contains(&Some(version)) {
+            let path = join_index("status.storedVersions", i);
+            out.push(Cause::invalid_value(
+                path,
+                Some(version),
+                "must appear in spec.versions",
+            ));
+        }
+    }
+}
+
+/// By which the community approves of a definition in one of its groups.
+const APPROVED: &str = "api-approved.kubernetes.io";
 
 fn versions(definition: &Value, out: &mut Vec<Cause>) {
     let versions = at(definition, &["spec", "versions"]).and_then(Value::as_array);
@@ -95,6 +141,18 @@ fn versions(definition: &Value, out: &mut Vec<Cause>) {
             }
         }
         schema(version, &path, out);
+        scale(version, &path, out);
+        if version.get("deprecationWarning").is_some()
+            && version.get("deprecated") != Some(&Value::Bool(true))
+        {
+            let why = "can only be set for deprecated versions";
+            let warning = version.get("deprecationWarning");
+            out.push(Cause::invalid_value(
+                join(&path, "deprecationWarning"),
+                warning,
+                why,
+            ));
+        }
         for (i, column) in version
             .get("additionalPrinterColumns")
             .and_then(Value::as_array)
@@ -103,9 +161,49 @@ fn versions(definition: &Value, out: &mut Vec<Cause>) {
             .enumerate()
         {
             let path = join_index(&join(&path, "additionalPrinterColumns"), i);
+            let ty = text(column, &["type"]).unwrap_or_default();
+            if ty.is_empty() {
+                out.push(Cause::required(join(&path, "type"), "Required value"));
+            } else if !COLUMN_TYPES.contains(&ty) {
+                let why = format!(
+                    "Unsupported value: {ty:?}: supported values: {}",
+                    COLUMN_TYPES.join(", ")
+                );
+                out.push(Cause::not_supported(join(&path, "type"), why));
+            }
+            if text(column, &["name"]).unwrap_or_default().is_empty() {
+                out.push(Cause::required(join(&path, "name"), "Required value"));
+            }
             if let Err(error) = JsonPath::parse(text(column, &["jsonPath"]).unwrap_or_default()) {
                 out.push(Cause::invalid(join(&path, "jsonPath"), error.to_string()));
             }
+        }
+    }
+}
+
+/// What a printer column may hold.
+const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+
+/// Where replicas and the selector are.
+fn scale(version: &Value, path: &str, out: &mut Vec<Cause>) {
+    let Some(scale) = at(version, &["subresources", "scale"]) else {
+        return;
+    };
+    let path = join(path, "subresources.scale");
+    for (key, required, below) in [
+        ("specReplicasPath", true, &[".spec."][..]),
+        ("statusReplicasPath", true, &[".status."]),
+        ("labelSelectorPath", false, &[".status.", ".spec."]),
+    ] {
+        match text(scale, &[key]).unwrap_or_default() {
+            "" if required => out.push(Cause::required(join(&path, key), "Required value")),
+            "" => {}
+            at if below.iter().any(|start| at.starts_with(start)) => {}
+            _ => out.push(Cause::invalid_value(
+                join(&path, key),
+                scale.get(key),
+                &format!("should be a json path under {}", below.join(" or ")),
+            )),
         }
     }
 }

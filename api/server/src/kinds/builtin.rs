@@ -151,7 +151,7 @@ const ROWS: &[Row] = &[
     kind("batch", "v1", "CronJob", "cronjobs").short(&["cj"]).all().status().generation(),
     kind("batch", "v1", "Job", "jobs").all().status().generation().orphans(),
     kind("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests").short(&["csr"]).cluster().status(),
-    kind("coordination.k8s.io", "v1", "Lease", "leases").version_required(),
+    kind("coordination.k8s.io", "v1", "Lease", "leases").create_on_update().version_required(),
     kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices").generation(),
     kind("events.k8s.io", "v1", "Event", "events").short(&["ev"]).create_on_update().stored_as(conversion::EVENT),
     kind("networking.k8s.io", "v1", "Ingress", "ingresses").short(&["ing"]).status().generation(),

@@ -67,6 +67,8 @@ struct Own {
     rules: CompiledSchema,
     /// The fields of the value that the rules look at, where they look at nothing else of it.
     fields: Option<BTreeSet<String>>,
+    /// Whether a rule looks at the value before.
+    is_of_changes: bool,
 }
 
 impl Own {
@@ -74,6 +76,9 @@ impl Own {
         Own {
             rules: compile_own(schema),
             fields: fields(schema),
+            is_of_changes: schema
+                .get(RULES)
+                .is_some_and(|rules| rules.to_string().contains("oldSelf")),
         }
     }
 
@@ -138,8 +143,10 @@ impl Node {
     }
 
     fn check(&self, value: &Value, old: Option<&Value>, path: Path<'_>, causes: &mut Vec<Cause>) {
+        // What was so before is let pass (Kubernetes: ratcheting), but for a rule about the change itself.
         if let Some(own) = &self.own
             && let Err(errors) = own.check(value, old)
+            && (own.is_of_changes || old != Some(value))
         {
             causes.extend(errors.iter().map(|error| cause(path, error)));
         }
@@ -152,7 +159,7 @@ impl Node {
             }
             if let Some(additional) = &self.additional {
                 for (key, value) in map.iter().filter(|(key, _)| !additional.declared.contains(*key)) {
-                    let path = Path::Field(&path, key);
+                    let path = Path::Key(&path, key);
                     additional.node.check(value, below(key), path, causes);
                 }
             }
@@ -428,7 +435,7 @@ mod tests {
         });
         assert_eq!(
             refused(&schema, &wrong, None),
-            ["spec.either", "spec.from", "spec.list[1].size", "spec.sizes.a"]
+            ["spec.either", "spec.from", "spec.list[1].size", "spec.sizes[a]"]
         );
         let right = json!({
             "spec": {"list": [{"size": 1}], "sizes": {"a": 2}, "either": 3, "from": {"at": "2025-01-01T00:00:00Z"}},

@@ -39,7 +39,7 @@ impl Structure {
     /// Fields of the object whose values are not as they must be, with what the server says of them. Fields that are not
     /// known and rules in CEL are not looked at.
     pub fn wrong(&self, object: &Value) -> Vec<Cause> {
-        validate(object, &self.0, &Definitions::default(), "")
+        validate(object, None, &self.0, &Definitions::default(), "")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{join, join_key};
+use super::{Definitions, Schema, join, join_index, join_key, prune, validate};
 use crate::error::Cause;
 
 const MAX_DEPTH: usize = 60;
@@ -14,6 +14,18 @@ pub(crate) fn check_structural(schema: &Value, path: &str) -> Vec<Cause> {
     node(schema, path, 0, &mut out);
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         out.push(Cause::required(join(path, "type"), "must be object at the root"));
+    }
+    let own = schema
+        .pointer("/properties/metadata/properties")
+        .and_then(Value::as_object);
+    if own.is_some_and(|own| {
+        own.keys()
+            .any(|key| !matches!(key.as_str(), "name" | "generateName"))
+    }) {
+        out.push(Cause::forbidden(
+            join_key(&join(path, "properties"), "metadata"),
+            "must not specify anything other than name and generateName, but metadata is implicitly specified",
+        ));
     }
     out.truncate(MAX_CAUSES);
     out
@@ -120,7 +132,161 @@ fn node(schema: &Value, path: &str, depth: usize, out: &mut Vec<Cause>) {
     {
         node(child, &join_key(&join(path, "properties"), key), depth + 1, out);
     }
+    list_type(map, path, out);
+    rules(map, path, out);
+    default(schema, path, out);
     junctors(map, path, depth, out);
+    declared(schema, schema, path, depth, out);
+}
+
+/// `x-kubernetes-list-type` fits the list, and the keys of a map are fields that every item has.
+fn list_type(map: &serde_json::Map<String, Value>, path: &str, out: &mut Vec<Cause>) {
+    let field = |key: &str| join(path, key);
+    let keys = map.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
+    let keys: Vec<&str> = keys.into_iter().flatten().filter_map(Value::as_str).collect();
+    let kind = map.get("x-kubernetes-list-type").and_then(Value::as_str);
+    if !keys.is_empty() && kind != Some("map") {
+        out.push(Cause::invalid(
+            field("x-kubernetes-list-type"),
+            "must be map if x-kubernetes-list-map-keys is non-empty",
+        ));
+    }
+    let Some(kind) = kind else { return };
+    if map.get("type").and_then(Value::as_str) != Some("array") {
+        let why = "must be array if x-kubernetes-list-type is specified";
+        out.push(Cause::invalid(field("type"), why));
+    }
+    let items = map.get("items").unwrap_or(&Value::Null);
+    let word = |key: &str| items.get(key).and_then(Value::as_str);
+    match kind {
+        "atomic" => {}
+        "set" => {
+            let whole = match word("type") {
+                Some("array") => word("x-kubernetes-list-type").is_none_or(|kind| kind == "atomic"),
+                Some("object") => word("x-kubernetes-map-type") == Some("atomic"),
+                _ => true,
+            };
+            if !whole {
+                let why = "items of a list that is a set must be atomic";
+                out.push(Cause::forbidden(field("items"), why));
+            }
+        }
+        "map" => {
+            if word("type").is_some_and(|ty| ty != "object") {
+                let why = "must be object if the list is a map";
+                out.push(Cause::invalid(field("items.type"), why));
+            }
+            if keys.is_empty() {
+                let why = "must not be empty if x-kubernetes-list-type is map";
+                out.push(Cause::required(field("x-kubernetes-list-map-keys"), why));
+            }
+            for (i, key) in keys.iter().enumerate() {
+                let Some(of_key) = items.get("properties").and_then(|all| all.get(key)) else {
+                    let why = "entries must all be names of item properties";
+                    out.push(Cause::invalid(
+                        join_index(&field("x-kubernetes-list-map-keys"), i),
+                        why,
+                    ));
+                    continue;
+                };
+                let required = items.get("required").and_then(Value::as_array);
+                let is_required = required
+                    .into_iter()
+                    .flatten()
+                    .any(|name| name.as_str() == Some(key));
+                if !is_required && of_key.get("default").is_none() {
+                    let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+                    let of_key = join_key(&field("items.properties"), key);
+                    out.push(Cause::required(join(&of_key, "default"), why));
+                }
+            }
+        }
+        other => out.push(Cause::not_supported(
+            field("x-kubernetes-list-type"),
+            format!("Unsupported value: {other:?}: supported values: \"atomic\", \"map\", \"set\""),
+        )),
+    }
+}
+
+/// What a rule says beside its expression.
+fn rules(map: &serde_json::Map<String, Value>, path: &str, out: &mut Vec<Cause>) {
+    let rules = map.get("x-kubernetes-validations").and_then(Value::as_array);
+    for (i, rule) in rules.into_iter().flatten().enumerate() {
+        let path = join_index(&join(path, "x-kubernetes-validations"), i);
+        let word = |key: &str| rule.get(key).and_then(Value::as_str);
+        if word("rule").unwrap_or_default().trim().is_empty() {
+            out.push(Cause::required(join(&path, "rule"), "rule is not specified"));
+        }
+        let known = [
+            "FieldValueDuplicate",
+            "FieldValueForbidden",
+            "FieldValueInvalid",
+            "FieldValueRequired",
+        ];
+        if let Some(reason) = word("reason").filter(|reason| !known.contains(reason)) {
+            let why = format!(
+                "Unsupported value: {reason:?}: supported values: {}",
+                known.join(", ")
+            );
+            out.push(Cause::not_supported(join(&path, "reason"), why));
+        }
+    }
+}
+
+/// A default has to be a value that the schema takes, without fields that it does not know.
+fn default(schema: &Value, path: &str, out: &mut Vec<Cause>) {
+    let Some(default) = schema.get("default") else {
+        return;
+    };
+    let (compiled, none) = (Schema::compile(schema), Definitions::new());
+    let path = join(path, "default");
+    if !prune(&mut default.clone(), &compiled, &none, "").is_empty() {
+        out.push(Cause::invalid_value(
+            &path,
+            Some(default),
+            "must not have unknown fields",
+        ));
+    }
+    out.extend(validate(default, None, &compiled, &none, &path));
+}
+
+/// What a branch says of fields and items is of some that the schema around it declares.
+fn declared(schema: &Value, around: &Value, path: &str, depth: usize, out: &mut Vec<Cause>) {
+    if depth > MAX_DEPTH || out.len() >= MAX_CAUSES {
+        return;
+    }
+    let all = ["allOf", "anyOf", "oneOf"].into_iter();
+    let all = all.filter_map(|key| schema.get(key)?.as_array()).flatten();
+    for branch in all.chain(schema.get("not")) {
+        branch_declared(branch, around, path, depth + 1, out);
+    }
+}
+
+fn branch_declared(branch: &Value, around: &Value, path: &str, depth: usize, out: &mut Vec<Cause>) {
+    let properties = branch.get("properties").and_then(Value::as_object);
+    for (name, below) in properties.into_iter().flatten() {
+        let path = join_key(&join(path, "properties"), name);
+        match around.get("properties").and_then(|all| all.get(name)) {
+            Some(around) if depth <= MAX_DEPTH => branch_declared(below, around, &path, depth + 1, out),
+            Some(_) => {}
+            None => out.push(Cause::required(
+                path,
+                "must be declared outside of allOf, anyOf, oneOf and not",
+            )),
+        }
+    }
+    if let Some(below @ Value::Object(_)) = branch.get("items") {
+        let path = join(path, "items");
+        match around.get("items") {
+            Some(around) if depth <= MAX_DEPTH => branch_declared(below, around, &path, depth + 1, out),
+            Some(_) => {}
+            None => out.push(Cause::required(
+                path,
+                "must be declared outside of allOf, anyOf, oneOf and not",
+            )),
+        }
+    }
+    declared(branch, around, path, depth, out);
 }
 
 /// Inside `allOf`, `anyOf`, `oneOf` and `not` only value constraints may stand.
@@ -184,6 +350,11 @@ mod tests {
 
     use super::*;
 
+    fn keyed(keys: Value, items: Value) -> Value {
+        json!({"type": "object", "properties": {"a": {"type": "array", "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": keys, "items": items}}})
+    }
+
     #[test]
     fn structural_or_not() {
         let good = [
@@ -191,6 +362,19 @@ mod tests {
             json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
             json!({"type": "object", "properties": {"a": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}}}),
             json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}),
+            json!({"type": "object", "properties": {"a": {"type": "string", "enum": ["x"], "default": "x"}, "metadata": {"type": "object",
+                "properties": {"name": {"type": "string", "maxLength": 9}}}}}),
+            json!({"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {"type": "integer", "default": 1}}, "default": {}}},
+                "oneOf": [{"required": ["a"]}, {"properties": {"a": {"properties": {"b": {"minimum": 2}}}}}]}),
+            keyed(
+                json!(["k"]),
+                json!({"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}),
+            ),
+            keyed(
+                json!(["k"]),
+                json!({"type": "object", "properties": {"k": {"type": "string", "default": "x"}}}),
+            ),
+            json!({"type": "object", "properties": {"a": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}}}),
         ];
         for schema in good {
             assert_eq!(check_structural(&schema, ""), vec![], "{schema}");
@@ -204,6 +388,28 @@ mod tests {
             json!({"type": "object", "properties": {}, "additionalProperties": {"type": "string"}}),
             json!({"type": "object", "allOf": [{"description": "x"}]}),
             json!({"type": "object", "properties": {"a": {"$ref": "#/x", "type": "object"}}}),
+            json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}}),
+            json!({"type": "object", "properties": {"a": {"type": "string", "enum": ["x"], "default": "y"}}}),
+            json!({"type": "object", "properties": {"a": {"type": "string", "default": 1}}}),
+            json!({"type": "object", "properties": {"a": {"type": "object", "default": {"b": 1}}}}),
+            json!({"type": "object", "oneOf": [{"properties": {"a": {"minimum": 2}}}]}),
+            json!({"type": "object", "x-kubernetes-validations": [{"rule": ""}]}),
+            json!({"type": "object", "x-kubernetes-validations": [{"rule": "true", "reason": "Odd"}]}),
+            keyed(
+                json!([]),
+                json!({"type": "object", "properties": {"k": {"type": "string"}}}),
+            ),
+            keyed(
+                json!(["k"]),
+                json!({"type": "object", "properties": {"k": {"type": "string"}}}),
+            ),
+            keyed(
+                json!(["x"]),
+                json!({"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}),
+            ),
+            json!({"type": "object", "properties": {"a": {"type": "array", "x-kubernetes-list-type": "odd", "items": {"type": "string"}}}}),
+            json!({"type": "object", "properties": {"a": {"type": "string", "x-kubernetes-list-type": "set"}}}),
+            json!({"type": "object", "properties": {"a": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "object"}}}}),
         ];
         for schema in bad {
             assert!(!check_structural(&schema, "").is_empty(), "{schema}");

@@ -12,20 +12,41 @@ use crate::error::Cause;
 /// More causes than this help nobody.
 const MAX_CAUSES: usize = 64;
 
-/// Everything that is wrong with `value`, at most [`MAX_CAUSES`] entries.
-pub(crate) fn validate(value: &Value, schema: &Schema, definitions: &Definitions, path: &str) -> Vec<Cause> {
-    wrong(value, schema, definitions, Path::Root(path))
-}
-
-fn wrong(value: &Value, schema: &Schema, definitions: &Definitions, path: Path<'_>) -> Vec<Cause> {
+/// Everything that is wrong with `value`, at most [`MAX_CAUSES`] entries. What was so in `old` already is let pass
+/// (Kubernetes: ratcheting of custom resources): a definition may have become stricter since.
+pub(crate) fn validate(
+    value: &Value,
+    old: Option<&Value>,
+    schema: &Schema,
+    definitions: &Definitions,
+    path: &str,
+) -> Vec<Cause> {
+    let found = wrong(value, schema, definitions, Path::Root(path));
+    if found.is_empty() || old.is_none() {
+        return found;
+    }
     let mut out = vec![];
-    walk(value, schema, definitions, path, &mut out);
+    walk(value, old, schema, definitions, Path::Root(path), &mut out);
     out.truncate(MAX_CAUSES);
     out
 }
 
-fn walk(value: &Value, schema: &Schema, definitions: &Definitions, path: Path<'_>, out: &mut Vec<Cause>) {
-    if out.len() >= MAX_CAUSES {
+fn wrong(value: &Value, schema: &Schema, definitions: &Definitions, path: Path<'_>) -> Vec<Cause> {
+    let mut out = vec![];
+    walk(value, None, schema, definitions, path, &mut out);
+    out.truncate(MAX_CAUSES);
+    out
+}
+
+fn walk(
+    value: &Value,
+    old: Option<&Value>,
+    schema: &Schema,
+    definitions: &Definitions,
+    path: Path<'_>,
+    out: &mut Vec<Cause>,
+) {
+    if out.len() >= MAX_CAUSES || old == Some(value) {
         return;
     }
     let nullable = schema.nullable;
@@ -60,17 +81,20 @@ fn walk(value: &Value, schema: &Schema, definitions: &Definitions, path: Path<'_
                 }
             }
             for (key, v) in map {
-                if let Some(property) = schema.properties.get(key.as_str()) {
-                    walk(v, property, definitions, Path::Field(&path, key), out);
-                } else if let Some(additional) = &schema.additional {
-                    walk(v, additional, definitions, Path::Key(&path, key), out);
+                let property = schema.properties.get(key.as_str());
+                // Kubernetes writes the keys of maps as fields here, and in brackets where a rule does not hold.
+                if let Some(schema) = property.or(schema.additional.as_deref()) {
+                    let old = old.and_then(|old| old.get(key));
+                    walk(v, old, schema, definitions, Path::Field(&path, key), out);
                 }
             }
         }
         Value::Array(list) => {
             if let Some(items) = &schema.items {
+                let old = old.and_then(Value::as_array);
                 for (i, v) in list.iter().enumerate() {
-                    walk(v, items, definitions, Path::Index(&path, i), out);
+                    let old = old.and_then(|old| same_item(v, old, &schema.list));
+                    walk(v, old, items, definitions, Path::Index(&path, i), out);
                 }
             }
             unique(list, &schema.list, path, out);
@@ -109,6 +133,13 @@ fn type_name(value: &Value) -> &'static str {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
+}
+
+/// The item of a keyed list that was the same one before; items of other lists are nobody's successors.
+fn same_item<'a>(item: &Value, old: &'a [Value], rule: &ListType) -> Option<&'a Value> {
+    let ListType::Map(keys) = rule else { return None };
+    old.iter()
+        .find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))
 }
 
 fn unique(list: &[Value], rule: &ListType, path: Path<'_>, out: &mut Vec<Cause>) {
@@ -243,25 +274,36 @@ fn numbers(n: f64, checks: &Checks, invalid: &mut impl FnMut(String)) {
 }
 
 fn combine(value: &Value, checks: &Checks, definitions: &Definitions, path: Path<'_>, out: &mut Vec<Cause>) {
-    let holds = |s: &Schema| wrong(value, s, definitions, path).is_empty();
-    for schema in &checks.all_of {
-        out.extend(wrong(value, schema, definitions, path));
-    }
-    let mut fail = |why: &str| {
-        out.push(Cause::invalid(
-            path,
-            format!("Invalid value: {path} in body {why}"),
-        ))
+    let wrong = |s: &Schema| wrong(value, s, definitions, path);
+    // Kubernetes says of no field that a combination does not hold, only of those that are wrong by the branch that fits best.
+    let fail = |out: &mut Vec<Cause>, why: &str| {
+        out.push(Cause::invalid("", format!("Invalid value: {path} in body {why}")))
     };
-    if !checks.any_of.is_empty() && !checks.any_of.iter().any(holds) {
-        fail("must validate at least one schema (anyOf)");
+    let all: Vec<Vec<Cause>> = checks.all_of.iter().map(wrong).collect();
+    if all.iter().any(|causes| !causes.is_empty()) {
+        out.extend(all.into_iter().flatten());
+        fail(out, "must validate all the schemas (allOf)");
     }
-    if !checks.one_of.is_empty() && checks.one_of.iter().filter(|s| holds(s)).count() != 1 {
-        fail("must validate one and only one schema (oneOf)");
+    let any: Vec<Vec<Cause>> = checks.any_of.iter().map(wrong).collect();
+    if !any.is_empty() && any.iter().all(|causes| !causes.is_empty()) {
+        fail(out, "must validate at least one schema (anyOf)");
+        out.extend(best(any));
     }
-    if checks.not.as_ref().is_some_and(holds) {
-        fail("must not validate the schema (not)");
+    let mut one: Vec<Vec<Cause>> = checks.one_of.iter().map(wrong).collect();
+    if !one.is_empty() && one.iter().filter(|causes| causes.is_empty()).count() != 1 {
+        fail(out, "must validate one and only one schema (oneOf)");
+        let first = one.iter().position(Vec::is_empty).unwrap_or(one.len());
+        one.truncate(first);
+        out.extend(best(one));
     }
+    if checks.not.as_ref().is_some_and(|schema| wrong(schema).is_empty()) {
+        fail(out, "must not validate the schema (not)");
+    }
+}
+
+/// What is wrong by the branch of which least is wrong, the first of several.
+fn best(branches: Vec<Vec<Cause>>) -> Vec<Cause> {
+    branches.into_iter().min_by_key(Vec::len).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -272,7 +314,7 @@ mod tests {
     use super::*;
 
     fn causes(schema: &Value, value: &Value) -> Vec<(&'static str, String)> {
-        let found = validate(value, &Schema::compile(schema), &Definitions::new(), "");
+        let found = validate(value, None, &Schema::compile(schema), &Definitions::new(), "");
         found.into_iter().map(|c| (c.reason, c.field)).collect()
     }
 
@@ -334,7 +376,7 @@ mod tests {
             ),
             (
                 json!({"size": 1, "either": {}}),
-                vec![("FieldValueInvalid", "either")],
+                vec![("FieldValueInvalid", ""), ("FieldValueRequired", "either.a")],
             ),
             (json!({"size": 1, "either": {"a": 1}}), vec![]),
         ];
@@ -342,6 +384,91 @@ mod tests {
             let want: Vec<_> = want.into_iter().map(|(r, f)| (r, f.to_owned())).collect();
             assert_eq!(causes(&schema, &value), want, "{value}");
         }
+    }
+
+    #[test]
+    fn combinations_name_the_fields_of_the_branch_that_fits_best() {
+        let needs = |keys: &[&str]| json!({"required": keys});
+        let of = |how: &str, branches: Value| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, how: branches});
+        let (none, a, b) = (
+            ("FieldValueInvalid", ""),
+            ("FieldValueRequired", "a"),
+            ("FieldValueRequired", "b"),
+        );
+        for (schema, value, expected) in [
+            (
+                of("oneOf", json!([needs(&["a"]), needs(&["b"])])),
+                json!({}),
+                vec![none, a],
+            ),
+            (
+                of("oneOf", json!([needs(&["a"]), needs(&["b"])])),
+                json!({"a": 1, "b": 1}),
+                vec![none],
+            ),
+            (
+                of("oneOf", json!([needs(&["a"]), needs(&["b"])])),
+                json!({"b": 1}),
+                vec![],
+            ),
+            (
+                of("anyOf", json!([needs(&["a", "c"]), needs(&["b"])])),
+                json!({}),
+                vec![none, b],
+            ),
+            (
+                of("allOf", json!([needs(&["a"]), needs(&["b"])])),
+                json!({}),
+                vec![a, b, none],
+            ),
+            (
+                of("allOf", json!([needs(&["a"]), needs(&["b"])])),
+                json!({"b": 1}),
+                vec![a, none],
+            ),
+            (of("not", needs(&["a"])), json!({"a": 1}), vec![none]),
+            (of("not", needs(&["a"])), json!({}), vec![]),
+        ] {
+            let expected: Vec<_> = expected
+                .into_iter()
+                .map(|(reason, field)| (reason, field.to_owned()))
+                .collect();
+            assert_eq!(causes(&schema, &value), expected, "{schema} {value}");
+        }
+    }
+
+    #[test]
+    fn what_was_so_before_is_let_pass_until_it_changes() {
+        let small = json!({"type": "integer", "maximum": 3});
+        let schema = json!({"type": "object", "required": ["must"], "properties": {
+            "size": small, "sizes": {"type": "object", "additionalProperties": small},
+            "list": {"type": "array", "items": {"type": "object", "properties": {"n": small}}},
+            "keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                      "items": {"type": "object", "properties": {"k": {"type": "string"}, "n": small, "m": {"type": "integer"}}}}}});
+        let old = json!({"size": 9, "sizes": {"a": 9}, "list": [{"n": 9}], "keyed": [{"k": "a", "n": 9}]});
+        let compiled = Schema::compile(&schema);
+        let with = |key: &str, value: Value| {
+            let mut new = old.clone();
+            new[key] = value;
+            let found = validate(&new, Some(&old), &compiled, &Definitions::new(), "");
+            found.into_iter().map(|cause| cause.field).collect::<Vec<_>>()
+        };
+        assert_eq!(with("size", json!(9)), [""; 0]);
+        assert_eq!(
+            with("size", json!(8)),
+            ["must", "size"],
+            "the object changed, and lacks what it must have"
+        );
+        assert_eq!(with("sizes", json!({"a": 9, "b": 7})), ["must", "sizes.b"]);
+        assert_eq!(
+            with("list", json!([{"n": 9}, {"n": 1}])),
+            ["must", "list[0].n"],
+            "no item is another's successor"
+        );
+        assert_eq!(
+            with("keyed", json!([{"k": "b"}, {"k": "a", "n": 9, "m": 1}])),
+            ["must"]
+        );
     }
 
     fn json_value() -> impl Strategy<Value = Value> {
@@ -367,7 +494,8 @@ mod tests {
         fn any_schema_and_value_are_answered(schema in json_value(), mut value in json_value()) {
             let compiled = Schema::compile(&schema);
             let none = Definitions::new();
-            let _ = validate(&value, &compiled, &none, "");
+            let _ = validate(&value, Some(&value.clone()), &compiled, &none, "");
+            let _ = validate(&value, None, &compiled, &none, "");
             super::super::prune(&mut value, &compiled, &none, "");
             super::super::apply_defaults(&mut value, &compiled, &none);
             prop_assert!(super::super::prune(&mut value.clone(), &Schema::any(), &none, "").len() < 100);

@@ -170,10 +170,21 @@ pub(super) fn complete(
     };
     let none = Definitions::new();
     apply_defaults(value, &custom.schema, &none);
-    let causes = validate(value, &custom.schema, &none, "");
-    // Rules see only objects that fit the schema.
+    let mut causes = validate(value, old, &custom.schema, &none, "");
     match &custom.rules {
-        Some(rules) if causes.is_empty() => rules.check(value, old),
-        _ => causes,
+        Some(_) if causes.iter().any(Cause::keeps_rules_from_being_checked) => causes.push(Cause::invalid(
+            "",
+            "Invalid value: null: some validation rules were not checked because the object was invalid; \
+             correct the existing errors to complete validation",
+        )),
+        Some(rules) => causes.extend(rules.check(value, old)),
+        None => {}
     }
+    // What is said of no field, or of the whole object, Kubernetes says of this one.
+    for cause in &mut causes {
+        if cause.field.is_empty() {
+            cause.field = "<nil>".to_owned();
+        }
+    }
+    causes
 }

@@ -67,12 +67,16 @@ pub(super) fn update(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resu
     loop {
         tries += 1;
         let Some(record) = core.store.get(&key) else {
-            if resource.quirks.create_on_update && part == Part::Main {
+            if resource.quirks.create_on_update && part == Part::Main && meta(&value, "uid").is_empty() {
                 super::check_create(core, call)?;
                 let stored = super::store_new(core, resource, call.namespace(), &value, &call.intent(part))?;
                 return Ok(written(core, call, 201, stored).warn(warnings));
             }
-            return Err(resource.not_found(call.name()));
+            return Err(match meta(&value, "uid") {
+                "" => resource.not_found(call.name()),
+                // Kubernetes holds the sender's belief against an object without a uid first.
+                uid => resource.conflict_because(call.name(), &other_uid(uid, "")),
+            });
         };
         let old = decode_stored(resource, &record.bytes);
         check_precondition(resource, &value, &old, &record)?;
@@ -134,19 +138,28 @@ pub(super) fn check_precondition(
     if !uid.is_empty() {
         let have = meta(old, "uid");
         if have != uid {
-            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {have}");
-            return Err(resource.conflict_because(name, &why));
+            return Err(resource.conflict_because(name, &other_uid(uid, have)));
         }
     }
     Ok(())
+}
+
+fn other_uid(uid: &str, have: &str) -> String {
+    format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {have}")
 }
 
 /// The version the sender changed, if it says so, must be the stored one.
 pub(super) fn check_version(resource: &Resource, value: &Value, record: &Record) -> Result<(), ApiError> {
     match meta(value, "resourceVersion") {
         "" | "0" => Ok(()),
-        version if version.parse() == Ok(record.revision) => Ok(()),
-        _ => Err(resource.conflict(meta(value, "name"))),
+        version => match version.parse::<u64>() {
+            Ok(version) if version == record.revision => Ok(()),
+            Ok(_) => Err(resource.conflict(meta(value, "name"))),
+            // As Kubernetes answers where its storage cannot read one.
+            Err(_) => Err(ApiError::unclassified(format!(
+                "metadata.resourceVersion: {version:?} is no version: send it as the server gave it"
+            ))),
+        },
     }
 }
 
@@ -254,7 +267,10 @@ pub(crate) fn store_update(
         return Ok(Stored::unwritten(new));
     }
     let stored = {
-        let mut render = |revision: u64| encode_stored(resource, &mut new, revision);
+        // Of an object that ends watchers are told as it was stored last, with what held it; the answer is what was sent.
+        let mut last = ends.then(|| old.clone());
+        let written = last.as_mut().unwrap_or(&mut new);
+        let mut render = |revision: u64| encode_stored(resource, written, revision);
         let change = if ends {
             Change::Remove(&mut render)
         } else {
@@ -277,7 +293,7 @@ pub(crate) fn store_update(
     core.after_write(resource, key, Some(&old), if ends { None } else { Some(&new) });
     Ok(Stored {
         value: new,
-        record: Some(stored),
+        record: (!ends).then_some(stored),
     })
 }
 
