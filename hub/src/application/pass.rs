@@ -671,10 +671,35 @@ impl Hub {
             Some(_) => api.replace(&name, &writes::post(), &decision).await,
             None => api.create(&writes::post(), &decision).await,
         };
-        let stored =
-            answer.map_err(|error| PassError::api(&title, format!("writing Decision {name}"), error))?;
+        let stored = match answer {
+            Ok(stored) => stored,
+            Err(error) => {
+                // The one of a deleted application of this name goes while it is written, and its watch may be late.
+                if matches!(&error, kube::Error::Api(status) if matches!(status.code, 404 | 409)) {
+                    self.look_again(&api, &name).await;
+                }
+                return Err(PassError::api(&title, format!("writing Decision {name}"), error));
+            }
+        };
         self.cache.put_decision(stored);
         Ok(())
+    }
+
+    /// Takes a Decision as the server has it, where a write was refused because of that.
+    async fn look_again(&self, api: &Api<Decision>, name: &str) {
+        match api.get_opt(name).await {
+            Ok(Some(decision)) => {
+                self.cache.put_decision(decision);
+            }
+            Ok(None) => {
+                let namespace = api.namespace().unwrap_or_default().to_owned();
+                self.cache.remove_decision(&(namespace, name.to_owned()));
+            }
+            // The next try finds out.
+            Err(error) => {
+                tracing::debug!(%error, name, "a Decision that could not be written was not read, either")
+            }
+        }
     }
 
     /// What an earlier revision delivered; `None` if its record is gone.

@@ -2,12 +2,18 @@
 
 use crate::{
     agents::Script,
-    world::{World, seed},
+    world::{World, regions, seed},
 };
-use kube::{Api, ResourceExt};
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams},
+};
 use roundhouse_api::{
-    application::ApplicationPhase, bundle::Bundle, condition, revision::ApplicationRevision,
+    application::ApplicationPhase, bundle::Bundle, condition, decision::Decision,
+    revision::ApplicationRevision,
 };
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 #[tokio::test(start_paused = true)]
 async fn cleans_what_it_can_reach_and_the_rest_when_it_returns() {
@@ -112,4 +118,60 @@ async fn bundles_of_an_application_that_vanished_are_held() {
     world.apply("app", seed("nginx:1")).await;
     world.until_phase("app", ApplicationPhase::Running).await;
     assert_eq!(world.dispatched("app").await, before);
+}
+
+/// Decisions go with their application when the garbage collector comes to them. Until then they are no steps that an application
+/// of the same name, made meanwhile, has passed.
+#[tokio::test(start_paused = true)]
+async fn what_was_decided_for_an_application_of_before_brings_nothing_of_the_next_one_of_its_name() {
+    let world = World::five().await;
+    let spec = || regions("nginx:1");
+    world.apply("app", spec()).await;
+    world
+        .until_phase("app", ApplicationPhase::WorkflowSuspending)
+        .await;
+    world.resume("app").await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    let decisions: Api<Decision> = Api::namespaced(world.client.clone(), "default");
+    let hold = async |finalizers: Value| {
+        for name in ["app-east", "app-west"] {
+            let patch = json!({"metadata": {"finalizers": finalizers}});
+            let patch = Patch::Merge(patch);
+            decisions
+                .patch(name, &PatchParams::default(), &patch)
+                .await
+                .unwrap();
+        }
+    };
+    hold(json!(["example.org/slow"])).await;
+    world.delete("app").await;
+    world
+        .until("app", "the application is gone", async |world: &World| {
+            let found = world.applications().get_opt("app").await.unwrap();
+            found.is_none().then_some(())
+        })
+        .await;
+    let before = world.decision("app-west").await.unwrap();
+    world.apply("app", spec()).await;
+    world
+        .until_phase("app", ApplicationPhase::WorkflowSuspending)
+        .await;
+    world.rest().await;
+    let brought = |all: BTreeMap<String, (u64, String)>| all.into_keys().collect::<Vec<_>>();
+    assert_eq!(
+        brought(world.dispatched("app").await),
+        ["c1", "c2", "c3"],
+        "step west has not begun"
+    );
+    let stays = world.decision("app-west").await.unwrap();
+    assert_eq!(stays.spec.application_ref, before.spec.application_ref);
+
+    hold(json!(null)).await;
+    world.rest().await;
+    let own = world.decision("app-east").await.unwrap();
+    assert_ne!(own.spec.application_ref.uid, before.spec.application_ref.uid);
+    assert!(world.decision("app-west").await.is_none());
+    world.resume("app").await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    assert_eq!(world.dispatched("app").await.len(), 5);
 }

@@ -109,7 +109,8 @@ impl Cache {
 }
 
 impl State {
-    /// The Decisions of an application.
+    /// The Decisions of an application. Those of one of its name that was deleted before are none of its own: they are there
+    /// until the garbage collector has come to them.
     pub(super) fn decisions_of<'a>(
         &'a self,
         application: &'a Key,
@@ -118,9 +119,13 @@ impl State {
         let in_range = self.decisions.range(from..).take_while(|((namespace, name), _)| {
             *namespace == application.0 && name.starts_with(&application.1)
         });
-        in_range.map(|(_, decision)| decision).filter(|decision| {
+        let uid = self
+            .applications
+            .get(application)
+            .map(|stored| stored.uid.as_str());
+        in_range.map(|(_, decision)| decision).filter(move |decision| {
             let of = &decision.spec.application_ref;
-            of.namespace == application.0 && of.name == application.1
+            of.namespace == application.0 && of.name == application.1 && uid.is_none_or(|uid| uid == of.uid)
         })
     }
 }
