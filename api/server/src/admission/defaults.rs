@@ -26,7 +26,7 @@ pub(crate) fn set_defaults(
     match (&*resource.group, &*resource.kind) {
         ("apps", "Deployment") => workload::deployment(map),
         ("apps", "StatefulSet") => workload::stateful_set(map),
-        ("apps", "DaemonSet") => workload::daemon_set(map),
+        ("apps", "DaemonSet") => workload::daemon_set(map, old),
         ("apps", "ReplicaSet") | ("", "ReplicationController") => workload::replica_set(map),
         ("batch", "Job") => workload::job(map, old),
         ("batch", "CronJob") => workload::cron_job(map),
@@ -57,6 +57,25 @@ pub(crate) fn set_defaults(
                 }
             }
         }
+        ("coordination.k8s.io", "Lease") => default(map, "spec", json!({})),
+        ("policy", "PodDisruptionBudget") => {
+            if let Some(status) = child(map, "status") {
+                for key in [
+                    "currentHealthy",
+                    "desiredHealthy",
+                    "disruptionsAllowed",
+                    "expectedPods",
+                ] {
+                    default(status, key, 0);
+                }
+            }
+        }
+        ("", "Endpoints") => {
+            for part in items(map, "subsets") {
+                protocols(part, "ports");
+            }
+        }
+        ("discovery.k8s.io", "EndpointSlice") => protocols(map, "ports"),
         ("networking.k8s.io", "NetworkPolicy") => network_policy(map),
         ("networking.k8s.io", "Ingress") => status(map, json!({"loadBalancer": {}})),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => binding(map),
@@ -70,6 +89,19 @@ pub(crate) fn set_defaults(
     }
     if resource.status && !matches!(&*resource.kind, "Namespace" | "Node") {
         default(map, "status", json!({}));
+    }
+}
+
+/// The objects of a list.
+fn items<'a>(map: &'a mut Map<String, Value>, key: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+    let list = map.get_mut(key).and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+/// Ports are of TCP unless they say otherwise.
+fn protocols(map: &mut Map<String, Value>, key: &str) {
+    for port in items(map, key) {
+        default(port, "protocol", "TCP");
     }
 }
 
@@ -110,6 +142,13 @@ fn service(map: &mut Map<String, Value>, old: Option<&Value>, bits: impl Fn() ->
     let old_spec = old.and_then(|o| o.get("spec"));
     let Some(spec) = child(map, "spec") else { return };
     default(spec, "sessionAffinity", "None");
+    if spec.get("sessionAffinity") == Some(&"ClientIP".into()) {
+        default(
+            spec,
+            "sessionAffinityConfig",
+            json!({"clientIP": {"timeoutSeconds": 10_800}}),
+        );
+    }
     default(spec, "type", "ClusterIP");
     let ty = spec
         .get("type")
@@ -223,6 +262,11 @@ fn network_policy(map: &mut Map<String, Value>) {
     };
     default(spec, "policyTypes", types);
     default(spec, "podSelector", json!({}));
+    for direction in ["ingress", "egress"] {
+        for rule in items(spec, direction) {
+            protocols(rule, "ports");
+        }
+    }
 }
 
 fn binding(map: &mut Map<String, Value>) {

@@ -67,7 +67,30 @@ pub(super) fn stateful_set(map: &mut Object) {
 }
 
 /// `apps/v1` DaemonSet.
-pub(super) fn daemon_set(map: &mut Object) {
+pub(super) fn daemon_set(map: &mut Object, old: Option<&Value>) {
+    daemon_set_fields(map);
+    // Kubernetes counts changes of the template in an annotation, which nobody can set.
+    let template = |spec: Option<&Value>| spec.and_then(|spec| spec.get("template")).cloned();
+    let counted = |old: &Value| {
+        let count = crate::object::at(old, &["metadata", "annotations", TEMPLATE_GENERATION]);
+        count
+            .and_then(Value::as_str)
+            .and_then(|count| count.parse::<i64>().ok())
+            .unwrap_or(1)
+    };
+    let count = match old {
+        None => 1,
+        Some(old) if template(old.get("spec")) == template(map.get("spec")) => counted(old),
+        Some(old) => counted(old).saturating_add(1),
+    };
+    if let Some(annotations) = child(map, "metadata").and_then(|metadata| child(metadata, "annotations")) {
+        annotations.insert(TEMPLATE_GENERATION.to_owned(), count.to_string().into());
+    }
+}
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn daemon_set_fields(map: &mut Object) {
     let Some(spec) = child(map, "spec") else { return };
     default(spec, "revisionHistoryLimit", 10);
     if let Some(strategy) = child(spec, "updateStrategy") {

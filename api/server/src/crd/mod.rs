@@ -5,7 +5,7 @@ mod status;
 mod version;
 
 pub(crate) use names::check as check_definition;
-pub(crate) use status::establish;
+pub(crate) use status::{establish, terminate};
 pub(crate) use version::CustomVersion;
 pub(crate) use version::resources;
 

@@ -4,6 +4,31 @@ use serde_json::{Map, Value, json};
 
 use crate::object;
 
+/// Marks a definition that is being deleted, as Kubernetes does: it is kept until its objects are gone, and says so.
+pub(crate) fn terminate(definition: &mut Value, now: &str) {
+    let finalizers = object::finalizers(definition).into_iter();
+    let mut finalizers: Vec<Value> = finalizers
+        .filter(|f| *f != super::CLEANUP)
+        .map(Value::from)
+        .collect();
+    finalizers.push(super::CLEANUP.into());
+    object::set_meta(definition, "finalizers", Some(finalizers.into()));
+    let Some(status) = definition
+        .as_object_mut()
+        .and_then(|map| object::child(map, "status"))
+    else {
+        return;
+    };
+    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    if let Some(conditions) = conditions.as_array_mut() {
+        conditions.retain(|condition| condition.get("type") != Some(&"Terminating".into()));
+        conditions.push(json!({
+            "type": "Terminating", "status": "True", "reason": "InstanceDeletionPending", "lastTransitionTime": now,
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        }));
+    }
+}
+
 /// Fills in what Kubernetes defaults in a definition and sets its status as the API server's own controllers would.
 /// `conflict` says why the names cannot be accepted, if they cannot.
 pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>, now: &str) {
@@ -69,14 +94,6 @@ pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>, now: &st
     } else {
         Map::new()
     };
-    if !object::is_deleting(definition) && !object::finalizers(definition).contains(&super::CLEANUP) {
-        let mut finalizers: Vec<Value> = object::finalizers(definition)
-            .into_iter()
-            .map(Value::from)
-            .collect();
-        finalizers.push(super::CLEANUP.into());
-        object::set_meta(definition, "finalizers", Some(finalizers.into()));
-    }
     let Some(map) = definition.as_object_mut() else {
         return;
     };

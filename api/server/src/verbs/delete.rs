@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     clock::rfc3339,
+    crd,
     error::ApiError,
     kinds::Resource,
     object::{self, meta, set_meta},
@@ -278,6 +279,9 @@ fn mark(core: &Core, resource: &Resource, value: &mut Value, options: &DeleteOpt
         }
         if resource.kind == "Namespace" && resource.group.is_empty() {
             object::set(value, "status", Some(json!({"phase": "Terminating"})));
+        }
+        if &*resource.table == crd::TABLE {
+            crd::terminate(value, &rfc3339((core.clock)()));
         }
     }
     let before = object::at(value, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
