@@ -247,8 +247,10 @@ fn rest(value: &Value, left_out: &[&str]) -> Value {
     let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else {
         return value;
     };
-    metadata.remove("resourceVersion");
-    metadata.remove("managedFields");
+    // Annotations of a Deployment count in its generation; what else counts there is compared by itself.
+    for key in ["resourceVersion", "managedFields", "generation"] {
+        metadata.remove(key);
+    }
     if !left_out.is_empty()
         && let Some(mut annotations) = metadata.remove("annotations")
     {

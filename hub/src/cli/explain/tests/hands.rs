@@ -26,6 +26,9 @@ use roundhouse_patch::{json_merge, json_patch};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+/// Of the application.
+const UID: &str = "u1";
+
 /// The objects of a hub, with the application `default/checkout`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Hub {
@@ -70,7 +73,7 @@ impl Hub {
     fn application(&self) -> Value {
         let revision = json!({"name": "checkout-v1", "revision": 1, "revisionHash": ""});
         json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
-            "metadata": {"name": "checkout", "namespace": "default", "uid": "u1", "resourceVersion": "1", "generation": 1},
+            "metadata": {"name": "checkout", "namespace": "default", "uid": UID, "resourceVersion": "1", "generation": 1},
             "spec": self.spec, "status": {"latestRevision": revision, "workflow": self.workflow}})
     }
 
@@ -84,7 +87,10 @@ impl Hub {
             snapshot.put_placement(read(placement));
         }
         for decision in &self.decisions {
-            snapshot.put_decision(decision.clone());
+            // It was made before the application had one.
+            let mut decision = decision.clone();
+            decision.spec.application_ref.uid = UID.to_owned();
+            snapshot.put_decision(decision);
         }
         for bundle in &self.bundles {
             snapshot.put_bundle(bundle.clone());
