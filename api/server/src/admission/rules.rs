@@ -68,11 +68,9 @@ pub(crate) fn check_object(resource: &Resource, value: &Value, new: bool) -> Vec
         ("", "Service") => super::service::check_service(value, &mut out),
         ("rbac.authorization.k8s.io", kind) => super::roles::check_rbac(kind, value, &mut out),
         ("certificates.k8s.io", _) => out.extend(crate::csr::check_request(value)),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            // One that goes may go, whatever was let in before.
-            if !crate::object::is_deleting(value) {
-                out.extend(crate::crd::check_definition(value));
-            }
+        // One that goes may go, whatever was let in before.
+        ("apiextensions.k8s.io", "CustomResourceDefinition") if !crate::object::is_deleting(value) => {
+            out.extend(crate::crd::check_definition(value));
         }
         _ => {}
     }

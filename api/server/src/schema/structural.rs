@@ -350,7 +350,7 @@ mod tests {
 
     use super::*;
 
-    fn keyed(keys: Value, items: Value) -> Value {
+    fn keyed(keys: &Value, items: &Value) -> Value {
         json!({"type": "object", "properties": {"a": {"type": "array", "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": keys, "items": items}}})
     }
@@ -367,12 +367,12 @@ mod tests {
             json!({"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {"type": "integer", "default": 1}}, "default": {}}},
                 "oneOf": [{"required": ["a"]}, {"properties": {"a": {"properties": {"b": {"minimum": 2}}}}}]}),
             keyed(
-                json!(["k"]),
-                json!({"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}),
+                &json!(["k"]),
+                &json!({"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}),
             ),
             keyed(
-                json!(["k"]),
-                json!({"type": "object", "properties": {"k": {"type": "string", "default": "x"}}}),
+                &json!(["k"]),
+                &json!({"type": "object", "properties": {"k": {"type": "string", "default": "x"}}}),
             ),
             json!({"type": "object", "properties": {"a": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}}}),
         ];
@@ -396,16 +396,16 @@ mod tests {
             json!({"type": "object", "x-kubernetes-validations": [{"rule": ""}]}),
             json!({"type": "object", "x-kubernetes-validations": [{"rule": "true", "reason": "Odd"}]}),
             keyed(
-                json!([]),
-                json!({"type": "object", "properties": {"k": {"type": "string"}}}),
+                &json!([]),
+                &json!({"type": "object", "properties": {"k": {"type": "string"}}}),
             ),
             keyed(
-                json!(["k"]),
-                json!({"type": "object", "properties": {"k": {"type": "string"}}}),
+                &json!(["k"]),
+                &json!({"type": "object", "properties": {"k": {"type": "string"}}}),
             ),
             keyed(
-                json!(["x"]),
-                json!({"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}),
+                &json!(["x"]),
+                &json!({"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}),
             ),
             json!({"type": "object", "properties": {"a": {"type": "array", "x-kubernetes-list-type": "odd", "items": {"type": "string"}}}}),
             json!({"type": "object", "properties": {"a": {"type": "string", "x-kubernetes-list-type": "set"}}}),
