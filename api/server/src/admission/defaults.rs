@@ -59,19 +59,16 @@ pub(crate) fn set_defaults(
         }
         ("coordination.k8s.io", "Lease") => default(map, "spec", json!({})),
         ("policy", "PodDisruptionBudget") => {
-            if let Some(status) = child(map, "status") {
-                for key in [
-                    "currentHealthy",
-                    "desiredHealthy",
-                    "disruptionsAllowed",
-                    "expectedPods",
-                ] {
-                    default(status, key, 0);
-                }
-            }
+            let counts = [
+                "currentHealthy",
+                "desiredHealthy",
+                "disruptionsAllowed",
+                "expectedPods",
+            ];
+            zeros(map, &counts);
         }
         ("", "Endpoints") => {
-            for part in items(map, "subsets") {
+            for part in objects(map, "subsets") {
                 protocols(part, "ports");
             }
         }
@@ -93,14 +90,26 @@ pub(crate) fn set_defaults(
 }
 
 /// The objects of a list.
-fn items<'a>(map: &'a mut Map<String, Value>, key: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+pub(super) fn objects<'a>(
+    map: &'a mut Map<String, Value>,
+    key: &str,
+) -> impl Iterator<Item = &'a mut Map<String, Value>> + use<'a> {
     let list = map.get_mut(key).and_then(Value::as_array_mut);
     list.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
+/// Counts of the status that are there from the beginning.
+pub(super) fn zeros(map: &mut Map<String, Value>, counts: &[&str]) {
+    if let Some(status) = child(map, "status") {
+        for count in counts {
+            default(status, count, 0);
+        }
+    }
+}
+
 /// Ports are of TCP unless they say otherwise.
 fn protocols(map: &mut Map<String, Value>, key: &str) {
-    for port in items(map, key) {
+    for port in objects(map, key) {
         default(port, "protocol", "TCP");
     }
 }
@@ -183,11 +192,7 @@ fn service(map: &mut Map<String, Value>, old: Option<&Value>, bits: impl Fn() ->
     if ty == "LoadBalancer" {
         default(spec, "allocateLoadBalancerNodePorts", true);
     }
-    let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
-    for (i, port) in ports.into_iter().flatten().enumerate() {
-        let Some(port) = port.as_object_mut() else {
-            continue;
-        };
+    for (i, port) in objects(spec, "ports").enumerate() {
         default(port, "protocol", "TCP");
         if let Some(number) = port.get("port").cloned() {
             default(port, "targetPort", number);
@@ -241,8 +246,7 @@ fn drop_other_types(spec: &mut Map<String, Value>, old: &Map<String, Value>, ty:
             .collect()
     };
     if node_ports(spec) == node_ports(old) {
-        let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
-        for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+        for port in objects(spec, "ports") {
             port.remove("nodePort");
         }
     }
@@ -263,7 +267,7 @@ fn network_policy(map: &mut Map<String, Value>) {
     default(spec, "policyTypes", types);
     default(spec, "podSelector", json!({}));
     for direction in ["ingress", "egress"] {
-        for rule in items(spec, direction) {
+        for rule in objects(spec, direction) {
             protocols(rule, "ports");
         }
     }
@@ -274,32 +278,16 @@ fn binding(map: &mut Map<String, Value>) {
     if let Some(role) = child(map, "roleRef") {
         default(role, "apiGroup", GROUP);
     }
-    for subject in map
-        .get_mut("subjects")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
-        let grouped = matches!(
-            subject.get("kind").and_then(Value::as_str),
-            Some("User" | "Group")
-        );
-        if let (true, Some(subject)) = (grouped, subject.as_object_mut()) {
+    for subject in objects(map, "subjects") {
+        let kind = subject.get("kind").and_then(Value::as_str);
+        if matches!(kind, Some("User" | "Group")) {
             default(subject, "apiGroup", GROUP);
         }
     }
 }
 
 fn webhooks(map: &mut Map<String, Value>) {
-    for hook in map
-        .get_mut("webhooks")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
-        let Some(hook) = hook.as_object_mut() else {
-            continue;
-        };
+    for hook in objects(map, "webhooks") {
         default(hook, "failurePolicy", "Fail");
         default(hook, "matchPolicy", "Equivalent");
         default(hook, "namespaceSelector", json!({}));

@@ -23,17 +23,15 @@ pub(crate) fn next_generation(resource: &Resource, old: Option<&Value>, new: &Va
 
 fn counts(resource: &Resource, old: &Value, new: &Value) -> bool {
     let differs = |key: &str| old.get(key) != new.get(key);
-    // Annotations of a Deployment are copied to its ReplicaSets, so that they count in Kubernetes, too.
-    if &*resource.kind == "Deployment" && resource.custom.is_none() {
-        let annotations = |value| {
-            object::at(value, &["metadata", "annotations"]).filter(|map| **map != serde_json::json!({}))
-        };
-        if annotations(old) != annotations(new) {
-            return true;
-        }
-    }
     match resource.generation {
         GenerationRule::None => false,
+        GenerationRule::SpecAndAnnotations => {
+            let annotations = |value| {
+                let map = object::at(value, &["metadata", "annotations"]).and_then(Value::as_object);
+                map.filter(|map| !map.is_empty())
+            };
+            differs("spec") || annotations(old) != annotations(new)
+        }
         // Webhook configurations, EndpointSlices, PodTemplates and PriorityClasses have no spec: everything counts.
         GenerationRule::Spec if new.get("spec").or(old.get("spec")).is_some() => differs("spec"),
         GenerationRule::Spec | GenerationRule::AllButMeta => {

@@ -166,20 +166,15 @@ fn check_owners(value: &Value, out: &mut Vec<Cause>) {
     for owner in list.into_iter().flatten() {
         // Kubernetes does not say which one it is.
         let path = "metadata.ownerReferences";
+        let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
         for key in ["apiVersion", "kind", "name", "uid"] {
-            if owner
-                .get(key)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .is_empty()
-            {
+            if text(key).is_empty() {
                 out.push(Cause::invalid(
                     format!("{path}.{key}"),
                     format!("Invalid value: \"\": {key} must not be empty"),
                 ));
             }
         }
-        let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
         if text("apiVersion").matches('/').count() > 1 {
             let why = format!("Invalid value: {:?}: version must be valid", text("apiVersion"));
             out.push(Cause::invalid(format!("{path}.apiVersion"), why));

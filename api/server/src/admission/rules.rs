@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     metadata::check_config_keys,
-    pod_spec::{Of, check_pod_spec, one_of},
+    pod_spec::{Of, check_pod_spec, one_of, text},
     strategy::check_rollout,
 };
 use crate::{
@@ -28,9 +28,9 @@ pub(crate) fn check_object(resource: &Resource, value: &Value, new: bool) -> Vec
         ("", "ConfigMap" | "Secret") => {
             check_config_keys(value, "data", &mut out);
             check_config_keys(value, "binaryData", &mut out);
-            twice(value, &mut out);
             content_size(&resource.kind, value, &mut out);
             if resource.kind == "ConfigMap" {
+                twice(value, &mut out);
                 out.extend(crate::auth::check_revoked(value));
             } else {
                 super::secret::check_secret(value, &mut out);
@@ -52,13 +52,6 @@ pub(crate) fn check_object(resource: &Resource, value: &Value, new: bool) -> Vec
             template(value, "spec.template", Of::Job, &mut out);
         }
         ("batch", "CronJob") => {
-            if at(value, &["spec", "schedule"])
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .is_empty()
-            {
-                out.push(Cause::required("spec.schedule", "Required value"));
-            }
             cron_job(value, new, &mut out);
             template(value, "spec.jobTemplate.spec.template", Of::Job, &mut out);
         }
@@ -94,6 +87,9 @@ const MAX_CRON_JOB_NAME: usize = 52;
 
 fn cron_job(value: &Value, new: bool, out: &mut Vec<Cause>) {
     let spec = value.get("spec").unwrap_or(&Value::Null);
+    if text(spec, "schedule").is_empty() {
+        out.push(Cause::required("spec.schedule", "Required value"));
+    }
     one_of(
         spec,
         "concurrencyPolicy",

@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{defaults::default, pod};
+use super::{
+    defaults::{default, objects, zeros},
+    pod,
+};
 use crate::object::child;
 
 type Object = Map<String, Value>;
@@ -43,15 +46,7 @@ pub(super) fn stateful_set(map: &mut Object) {
         default(policy, "whenDeleted", "Retain");
         default(policy, "whenScaled", "Retain");
     }
-    for claim in spec
-        .get_mut("volumeClaimTemplates")
-        .and_then(Value::as_array_mut)
-        .into_iter()
-        .flatten()
-    {
-        let Some(claim) = claim.as_object_mut() else {
-            continue;
-        };
+    for claim in objects(spec, "volumeClaimTemplates") {
         default(claim, "apiVersion", "v1");
         default(claim, "kind", "PersistentVolumeClaim");
         default(claim, "status", json!({"phase": "Pending"}));
@@ -60,10 +55,7 @@ pub(super) fn stateful_set(map: &mut Object) {
         }
     }
     pod::template(spec, "template");
-    if let Some(status) = child(map, "status") {
-        default(status, "replicas", 0);
-        default(status, "availableReplicas", 0);
-    }
+    zeros(map, &["replicas", "availableReplicas"]);
 }
 
 /// `apps/v1` DaemonSet.
@@ -103,16 +95,13 @@ fn daemon_set_fields(map: &mut Object) {
         }
     }
     pod::template(spec, "template");
-    if let Some(status) = child(map, "status") {
-        for key in [
-            "currentNumberScheduled",
-            "desiredNumberScheduled",
-            "numberMisscheduled",
-            "numberReady",
-        ] {
-            default(status, key, 0);
-        }
-    }
+    let counts = [
+        "currentNumberScheduled",
+        "desiredNumberScheduled",
+        "numberMisscheduled",
+        "numberReady",
+    ];
+    zeros(map, &counts);
 }
 
 /// `apps/v1` ReplicaSet and `v1` ReplicationController.
@@ -120,9 +109,7 @@ pub(super) fn replica_set(map: &mut Object) {
     let Some(spec) = child(map, "spec") else { return };
     default(spec, "replicas", 1);
     pod::template(spec, "template");
-    if let Some(status) = child(map, "status") {
-        default(status, "replicas", 0);
-    }
+    zeros(map, &["replicas"]);
 }
 
 /// `batch/v1` Job. A new Job gets its selector and the labels it goes by from its uid, as the server generates them.

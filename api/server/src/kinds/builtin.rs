@@ -17,7 +17,7 @@ struct Row {
     all: bool,
     status: bool,
     scale: bool,
-    generation: bool,
+    generation: GenerationRule,
     quirks: Quirks,
     conversion: Option<Conversion>,
 }
@@ -41,7 +41,7 @@ const fn kind(group: &'static str, version: &'static str, kind: &'static str, pl
         all: false,
         status: false,
         scale: false,
-        generation: false,
+        generation: GenerationRule::None,
         quirks,
         conversion: None,
     }
@@ -69,7 +69,11 @@ impl Row {
         self
     }
     const fn generation(mut self) -> Self {
-        self.generation = true;
+        self.generation = GenerationRule::Spec;
+        self
+    }
+    const fn generation_of_annotations(mut self) -> Self {
+        self.generation = GenerationRule::SpecAndAnnotations;
         self
     }
     const fn create_on_update(mut self) -> Self {
@@ -137,7 +141,7 @@ const ROWS: &[Row] = &[
     kind("apiregistration.k8s.io", "v1", "APIService", "apiservices").cluster().status().version_required(),
     kind("apps", "v1", "ControllerRevision", "controllerrevisions"),
     kind("apps", "v1", "DaemonSet", "daemonsets").short(&["ds"]).all().status().generation(),
-    kind("apps", "v1", "Deployment", "deployments").short(&["deploy"]).all().status().scale().generation(),
+    kind("apps", "v1", "Deployment", "deployments").short(&["deploy"]).all().status().scale().generation_of_annotations(),
     kind("apps", "v1", "ReplicaSet", "replicasets").short(&["rs"]).all().status().scale().generation(),
     kind("apps", "v1", "StatefulSet", "statefulsets").short(&["sts"]).all().status().scale().generation(),
     kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews").review(),
@@ -211,11 +215,7 @@ fn resource(row: &Row) -> Arc<Resource> {
             status: path(["status", "replicas"]),
             selector: None,
         }),
-        generation: if row.generation {
-            GenerationRule::Spec
-        } else {
-            GenerationRule::None
-        },
+        generation: row.generation,
         quirks: row.quirks,
         table: table.into(),
         conversion: row.conversion,

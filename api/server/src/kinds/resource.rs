@@ -29,6 +29,8 @@ pub(crate) enum GenerationRule {
     None,
     /// A change of `spec` (or, for webhook configurations, of `webhooks`).
     Spec,
+    /// A change of `spec`, or of annotations: those of a Deployment are copied to its ReplicaSets.
+    SpecAndAnnotations,
     /// A change of anything but `metadata`, and but `status` where that is a subresource (custom resources).
     AllButMeta,
 }

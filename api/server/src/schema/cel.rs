@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kube_cel::CompiledSchema;
 use serde_json::{Map, Value};
 
-use super::path::Path;
+use super::{model::same_item, path::Path};
 use crate::error::Cause;
 
 const RULES: &str = "x-kubernetes-validations";
@@ -167,21 +167,13 @@ impl Node {
         if let (Some(items), Value::Array(list)) = (&self.items, value) {
             let old = old.and_then(Value::as_array);
             for (index, item) in list.iter().enumerate() {
-                let old = old.and_then(|old| items.same(item, old));
+                let old = old.and_then(|old| same_item(item, old, &items.keys));
                 items.node.check(item, old, Path::Index(&path, index), causes);
             }
         }
         for branch in &self.branches {
             branch.check(value, old, path, causes);
         }
-    }
-}
-
-impl Items {
-    /// The item that was the same one before.
-    fn same<'a>(&self, item: &Value, old: &'a [Value]) -> Option<&'a Value> {
-        let is_same = |old: &&Value| self.keys.iter().all(|key| old.get(key) == item.get(key));
-        old.iter().find(is_same).filter(|_| !self.keys.is_empty())
     }
 }
 

@@ -43,6 +43,13 @@ pub(crate) enum ListType {
     Map(Vec<String>),
 }
 
+/// The item of a list that is a map by these keys that was the same one before. Items of other lists, without keys, are nobody's
+/// successors, as in Kubernetes.
+pub(super) fn same_item<'a>(item: &Value, old: &'a [Value], keys: &[String]) -> Option<&'a Value> {
+    let is_same = |old: &&Value| keys.iter().all(|key| old.get(key) == item.get(key));
+    old.iter().find(is_same).filter(|_| !keys.is_empty())
+}
+
 /// Value constraints, apart from the type; most schemas have none.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Checks {

@@ -264,20 +264,14 @@ fn declared(schema: &Value, around: &Value, path: &str, depth: usize, out: &mut 
 
 fn branch_declared(branch: &Value, around: &Value, path: &str, depth: usize, out: &mut Vec<Cause>) {
     let properties = branch.get("properties").and_then(Value::as_object);
-    for (name, below) in properties.into_iter().flatten() {
-        let path = join_key(&join(path, "properties"), name);
-        match around.get("properties").and_then(|all| all.get(name)) {
-            Some(around) if depth <= MAX_DEPTH => branch_declared(below, around, &path, depth + 1, out),
-            Some(_) => {}
-            None => out.push(Cause::required(
-                path,
-                "must be declared outside of allOf, anyOf, oneOf and not",
-            )),
-        }
-    }
-    if let Some(below @ Value::Object(_)) = branch.get("items") {
-        let path = join(path, "items");
-        match around.get("items") {
+    let properties = properties.into_iter().flatten().map(|(name, below)| {
+        let declared = around.get("properties").and_then(|all| all.get(name));
+        (join_key(&join(path, "properties"), name), below, declared)
+    });
+    let items = branch.get("items").filter(|items| items.is_object());
+    let items = items.map(|below| (join(path, "items"), below, around.get("items")));
+    for (path, below, declared) in properties.chain(items) {
+        match declared {
             Some(around) if depth <= MAX_DEPTH => branch_declared(below, around, &path, depth + 1, out),
             Some(_) => {}
             None => out.push(Cause::required(

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     Definitions, Schema, Type, format,
-    model::{Checks, ListType},
+    model::{Checks, ListType, same_item},
     path::Path,
 };
 use crate::error::Cause;
@@ -92,8 +92,12 @@ fn walk(
         Value::Array(list) => {
             if let Some(items) = &schema.items {
                 let old = old.and_then(Value::as_array);
+                let keys = match &schema.list {
+                    ListType::Map(keys) => &keys[..],
+                    ListType::Atomic | ListType::Set => &[],
+                };
                 for (i, v) in list.iter().enumerate() {
-                    let old = old.and_then(|old| same_item(v, old, &schema.list));
+                    let old = old.and_then(|old| same_item(v, old, keys));
                     walk(v, old, items, definitions, Path::Index(&path, i), out);
                 }
             }
@@ -133,13 +137,6 @@ fn type_name(value: &Value) -> &'static str {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     }
-}
-
-/// The item of a keyed list that was the same one before; items of other lists are nobody's successors.
-fn same_item<'a>(item: &Value, old: &'a [Value], rule: &ListType) -> Option<&'a Value> {
-    let ListType::Map(keys) = rule else { return None };
-    old.iter()
-        .find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))
 }
 
 fn unique(list: &[Value], rule: &ListType, path: Path<'_>, out: &mut Vec<Cause>) {

@@ -67,16 +67,17 @@ pub(super) fn update(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resu
     loop {
         tries += 1;
         let Some(record) = core.store.get(&key) else {
-            if resource.quirks.create_on_update && part == Part::Main && meta(&value, "uid").is_empty() {
+            // Kubernetes holds what the sender believes against an object without a uid first.
+            let uid = meta(&value, "uid");
+            if !uid.is_empty() {
+                return Err(resource.conflict_because(call.name(), &other_uid(uid, "")));
+            }
+            if resource.quirks.create_on_update && part == Part::Main {
                 super::check_create(core, call)?;
                 let stored = super::store_new(core, resource, call.namespace(), &value, &call.intent(part))?;
                 return Ok(written(core, call, 201, stored).warn(warnings));
             }
-            return Err(match meta(&value, "uid") {
-                "" => resource.not_found(call.name()),
-                // Kubernetes holds the sender's belief against an object without a uid first.
-                uid => resource.conflict_because(call.name(), &other_uid(uid, "")),
-            });
+            return Err(resource.not_found(call.name()));
         };
         let old = decode_stored(resource, &record.bytes);
         check_precondition(resource, &value, &old, &record)?;

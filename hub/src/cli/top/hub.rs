@@ -32,9 +32,9 @@ pub(super) struct HubView {
 }
 
 impl HubView {
-    /// Whether it counts applications, clusters and bundles: only the hub that leads does.
-    fn counts(&self) -> bool {
-        is_leading(&self.standing)
+    /// What it counts of applications, clusters or bundles: only the hub that leads does.
+    fn levels<'a>(&self, counts: &'a BTreeMap<String, f64>) -> Option<&'a BTreeMap<String, f64>> {
+        is_leading(&self.standing).then_some(counts)
     }
 
     /// Reads its metrics; with those of an earlier look its times and passes are those since then.
@@ -75,10 +75,6 @@ impl HubView {
     pub(super) fn structured(&self) -> Value {
         let times =
             |times: &Times| json!({"count": times.count, "p50Seconds": times.p50, "p99Seconds": times.p99});
-        let levels = |counts: &BTreeMap<String, f64>| match self.counts() {
-            true => json!(counts),
-            false => Value::Null,
-        };
         json!({
             "standing": self.standing,
             "timesSince": if self.recent { "lastLook" } else { "start" },
@@ -87,9 +83,9 @@ impl HubView {
             "dispatchToReady": times(&self.lag),
             "pass": times(&self.pass),
             "passes": self.passes,
-            "clusters": levels(&self.clusters),
-            "bundles": levels(&self.bundles),
-            "applications": levels(&self.applications),
+            "clusters": self.levels(&self.clusters),
+            "bundles": self.levels(&self.bundles),
+            "applications": self.levels(&self.applications),
             "writes": self.writes,
             "writesNotDone": self.refused,
         })
@@ -121,9 +117,9 @@ pub(super) fn is_leading(standing: &str) -> bool {
 
 /// For people.
 pub(super) fn draw(view: &HubView, format: Format) -> String {
-    let levels = |levels: &BTreeMap<String, f64>| match view.counts() {
-        true => counts(levels),
-        false => "only the hub that leads counts them".to_owned(),
+    let levels = |of: &BTreeMap<String, f64>| {
+        let nobody = || "only the hub that leads counts them".to_owned();
+        view.levels(of).map_or_else(nobody, counts)
     };
     let times = |times: &Times| format!("p50 {}, p99 {}", seconds(times.p50), seconds(times.p99));
     let since = match view.recent {
