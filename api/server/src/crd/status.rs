@@ -21,7 +21,6 @@ pub(crate) fn terminate(definition: &mut Value, now: &str) {
     };
     let conditions = status.entry("conditions").or_insert_with(|| json!([]));
     if let Some(conditions) = conditions.as_array_mut() {
-        conditions.retain(|condition| condition.get("type") != Some(&"Terminating".into()));
         conditions.push(json!({
             "type": "Terminating", "status": "True", "reason": "InstanceDeletionPending", "lastTransitionTime": now,
             "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
@@ -89,6 +88,10 @@ pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>, now: &st
             condition("Established", false, "NotAccepted", "not all names are accepted"),
         ],
     };
+    // What else is said of it stays, such as that it is being deleted.
+    let ours = |c: &&Value| conditions.iter().any(|own| own.get("type") == c.get("type"));
+    let others: Vec<Value> = old.iter().filter(|c| !ours(c)).cloned().collect();
+    let conditions = [conditions, others].concat();
     let accepted = if conflict.is_none() {
         names.clone()
     } else {
@@ -106,4 +109,24 @@ pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>, now: &st
         "status".into(),
         json!({"acceptedNames": accepted, "storedVersions": stored, "conditions": conditions}),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_that_goes_says_so_until_it_is_gone() {
+        let mut definition = json!({"metadata": {"name": "as.b.dev"}, "spec": {"names": {"kind": "A"},
+            "versions": [{"name": "v1", "storage": true}]}});
+        establish(&mut definition, None, "2026-01-01T00:00:00Z");
+        assert!(object::finalizers(&definition).is_empty());
+        terminate(&mut definition, "2026-01-01T00:00:01Z");
+        // Somebody changes it meanwhile.
+        establish(&mut definition, None, "2026-01-01T00:00:02Z");
+        let conditions = definition["status"]["conditions"].as_array().unwrap();
+        let types: Vec<&str> = conditions.iter().filter_map(|c| c["type"].as_str()).collect();
+        assert_eq!(types, ["NamesAccepted", "Established", "Terminating"]);
+        assert_eq!(object::finalizers(&definition), [super::super::CLEANUP]);
+    }
 }
