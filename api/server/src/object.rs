@@ -138,6 +138,11 @@ impl Head {
         fields.iter().any(|field| memmem::find(bytes, field).is_some())
     }
 
+    /// Whether stored bytes are of an object that is being deleted.
+    pub(crate) fn says_deleting(bytes: &[u8]) -> bool {
+        Self::may_say(bytes) && Self::read(bytes).is_deleting()
+    }
+
     fn of(value: &Value) -> Self {
         Self {
             uid: meta(value, "uid").to_owned(),

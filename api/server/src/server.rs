@@ -277,8 +277,8 @@ impl Core {
             .registry
             .by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
         {
-            for (_, record) in all(&definitions) {
-                self.serve_definition(&verbs::decode_stored(&definitions, &record.bytes));
+            for (key, _) in all(&definitions) {
+                self.follow_definition(&key);
             }
         }
         self.note_everything();

@@ -3,7 +3,7 @@
 use crate::{
     error::{ApiError, Cause},
     kinds::Resource,
-    object,
+    object::Head,
     server::Core,
 };
 
@@ -24,7 +24,7 @@ pub(crate) fn check_namespace(
         let message = format!("namespaces {namespace:?} not found");
         return Err(ApiError::new(404, "NotFound", message).about("", "namespaces", namespace));
     };
-    if is_deleting(&record.bytes) {
+    if Head::says_deleting(&record.bytes) {
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
         let mut error = resource.forbidden(name, &why);
@@ -32,10 +32,4 @@ pub(crate) fn check_namespace(
         return Err(error);
     }
     Ok(())
-}
-
-/// Whether a stored object is being deleted. Nearly none is: those that do not even have the word are not decoded.
-fn is_deleting(bytes: &[u8]) -> bool {
-    const FIELD: &[u8] = b"deletionTimestamp";
-    bytes.windows(FIELD.len()).any(|part| part == FIELD) && object::is_deleting(&object::decode(bytes))
 }

@@ -9,7 +9,7 @@ use crate::{
     object::{self, Head, Owner},
     request::Propagation,
     server::Core,
-    store::Key,
+    store::{Key, Record},
     verbs::{self, DeleteOptions, FOREGROUND, Intent, ORPHAN, Part},
 };
 
@@ -20,11 +20,18 @@ impl Core {
         self.registry.all().into_iter().find(stored)
     }
 
-    fn value_at(&self, key: &Key) -> Option<(Arc<Resource>, Value)> {
+    fn value_at(&self, key: &Key) -> Option<Value> {
         let resource = self.resource_of(&key.table)?;
         let record = self.store.get(key)?;
-        let value = verbs::decode_stored(&resource, &record.bytes);
-        Some((resource, value))
+        Some(verbs::decode_stored(&resource, &record.bytes))
+    }
+
+    /// Takes the owners that the object at a place names now over into the index, and tells what it says.
+    pub(super) fn follow_owners(&self, key: &Key) -> Head {
+        self.owners.follow(key, || {
+            let record = self.store.get(key);
+            record.map(|record| Head::read(&record.bytes)).unwrap_or_default()
+        })
     }
 
     /// Whether the owner a reference names is there, with that uid. An owner of a kind this server does not know
@@ -55,51 +62,61 @@ impl Core {
 
     /// Deletes an object if none of the owners it names is there; drops references to owners that are gone.
     pub(super) fn collect_if_ownerless(&self, key: &Key) {
-        let Some(record) = self.store.get(key) else {
-            return;
-        };
-        let owners = Head::read(&record.bytes).owners;
-        let gone: Vec<&Owner> = owners
-            .iter()
-            .filter(|o| !self.owner_lives(&key.namespace, o))
-            .collect();
-        if gone.is_empty() {
-            return;
-        }
-        if gone.len() < owners.len() {
-            for owner in gone {
-                self.drop_owner(key, &owner.uid);
+        while let Some(record) = self.store.get(key) {
+            let owners = Head::read(&record.bytes).owners;
+            let gone: Vec<&Owner> = owners
+                .iter()
+                .filter(|o| !self.owner_lives(&key.namespace, o))
+                .collect();
+            if gone.is_empty() {
+                return;
             }
-            return;
+            if gone.len() < owners.len() {
+                for owner in gone {
+                    self.drop_owner(key, &owner.uid);
+                }
+                return;
+            }
+            if self.delete_as_read(key, &record, said_by_finalizers) {
+                return;
+            }
         }
-        let Some(resource) = self.resource_of(&key.table) else {
-            return;
-        };
-        let value = verbs::decode_stored(&resource, &record.bytes);
-        let finalizers = object::finalizers(&value);
-        let propagation = if finalizers.contains(&ORPHAN) {
-            Propagation::Orphan
-        } else if finalizers.contains(&FOREGROUND) {
-            Propagation::Foreground
-        } else {
-            Propagation::Background
-        };
-        self.delete_quietly(&resource, key, &value, propagation);
     }
 
-    fn delete_quietly(&self, resource: &Resource, key: &Key, value: &Value, propagation: Propagation) {
-        if object::is_deleting(value) {
-            return;
+    /// Deletes an object in the foreground if it names this uid as an owner.
+    fn delete_dependent(&self, key: &Key, uid: &str) {
+        while let Some(record) = self.store.get(key) {
+            let owned = Head::read(&record.bytes).owners.iter().any(|o| o.uid == uid);
+            if !owned || self.delete_as_read(key, &record, |_| Propagation::Foreground) {
+                return;
+            }
+        }
+    }
+
+    /// Deletes an object that was judged by this record of it. `false` if another write came between: then it is to be
+    /// judged again.
+    fn delete_as_read(&self, key: &Key, record: &Record, propagation: fn(&Value) -> Propagation) -> bool {
+        let Some(resource) = self.resource_of(&key.table) else {
+            return true;
+        };
+        let value = verbs::decode_stored(&resource, &record.bytes);
+        if object::is_deleting(&value) {
+            return true;
         }
         let options = DeleteOptions {
-            uid: Some(object::meta(value, "uid").to_owned()),
-            propagation: Some(propagation),
+            revision: Some(object::meta(&value, "resourceVersion").to_owned()),
+            propagation: Some(propagation(&value)),
             ..DeleteOptions::default()
         };
-        if let Err(error) = verbs::remove(self, resource, key, &options) {
-            self.note_refused(&error);
-            tracing::debug!(%error, name = %key.name, "dependent was not deleted");
+        let Err(error) = verbs::remove(self, &resource, key, &options) else {
+            return true;
+        };
+        if error.code == 409 {
+            return false;
         }
+        self.note_refused(&error);
+        tracing::debug!(%error, name = %key.name, "dependent was not deleted");
+        true
     }
 
     /// Takes one owner reference from an object.
@@ -157,7 +174,7 @@ impl Core {
 
     /// An object that is being deleted and held: does what its deletion finalizers wait for.
     pub(super) fn follow_deletion(&self, key: &Key) {
-        let Some((_, value)) = self.value_at(key).filter(|(_, v)| object::is_deleting(v)) else {
+        let Some(value) = self.value_at(key).filter(object::is_deleting) else {
             return;
         };
         let uid = object::meta(&value, "uid");
@@ -169,9 +186,7 @@ impl Core {
             self.drop_finalizer(key, ORPHAN);
         } else if finalizers.contains(&FOREGROUND) {
             for dependent in self.owners.dependents(uid) {
-                if let Some((kind, value)) = self.value_at(&dependent) {
-                    self.delete_quietly(&kind, &dependent, &value, Propagation::Foreground);
-                }
+                self.delete_dependent(&dependent, uid);
             }
             self.release_foreground(key, uid);
         }
@@ -189,7 +204,7 @@ impl Core {
 
     /// Ends a foreground deletion if no dependent that blocks it is left.
     fn release_foreground(&self, key: &Key, uid: &str) {
-        let Some((_, value)) = self.value_at(key) else {
+        let Some(value) = self.value_at(key) else {
             return;
         };
         if object::meta(&value, "uid") != uid || !object::finalizers(&value).contains(&FOREGROUND) {
@@ -197,10 +212,22 @@ impl Core {
         }
         let blocks = |k: &Key| {
             self.value_at(k)
-                .is_some_and(|(_, v)| object::owners(&v).iter().any(|o| o.uid == uid && o.blocks))
+                .is_some_and(|v| object::owners(&v).iter().any(|o| o.uid == uid && o.blocks))
         };
         if !self.owners.dependents(uid).iter().any(blocks) {
             self.drop_finalizer(key, FOREGROUND);
         }
+    }
+}
+
+/// How the finalizers of an object say that it is to be deleted.
+fn said_by_finalizers(value: &Value) -> Propagation {
+    let finalizers = object::finalizers(value);
+    if finalizers.contains(&ORPHAN) {
+        Propagation::Orphan
+    } else if finalizers.contains(&FOREGROUND) {
+        Propagation::Foreground
+    } else {
+        Propagation::Background
     }
 }

@@ -10,36 +10,16 @@ use crate::{
 };
 
 impl Core {
-    /// Serves what a stored definition defines.
-    pub(crate) fn serve_definition(&self, definition: &Value) {
-        let text = |path: &[&str]| object::text(definition, path).unwrap_or_default().to_owned();
-        let versions = if established(definition) {
-            crd::resources(definition)
-        } else {
-            vec![]
-        };
-        self.registry.set_custom(
-            &text(&["spec", "group"]),
-            &text(&["spec", "names", "plural"]),
-            versions,
-        );
-    }
-
-    /// Serves, or ceases to serve, what a definition defines after a write of it.
-    pub(super) fn follow_definition(&self, old: Option<&Value>, new: Option<&Value>) {
-        if let Some(new) = new {
-            return self.serve_definition(new);
-        }
-        let text = |path: &[&str]| {
-            old.and_then(|o| object::text(o, path))
+    /// Serves what the stored definition at this place defines: nothing if there is none.
+    pub(crate) fn follow_definition(&self, key: &Key) {
+        // The table of the objects goes by the name of their definition.
+        self.registry.follow(&key.name, || {
+            let stored = self.store.get(key).map(|record| object::decode(&record.bytes));
+            stored
+                .filter(established)
+                .map(|definition| crd::resources(&definition))
                 .unwrap_or_default()
-                .to_owned()
-        };
-        self.registry.set_custom(
-            &text(&["spec", "group"]),
-            &text(&["spec", "names", "plural"]),
-            vec![],
-        );
+        });
     }
 
     fn has_none(&self, table: &str) -> bool {
@@ -54,7 +34,6 @@ impl Core {
 
     /// Deletes every object of a definition that is being deleted, and the definition if that leaves none.
     pub(super) fn empty_definition(&self, key: &Key) {
-        // The table of the objects goes by the name of their definition.
         if let Some(resource) = self.resource_of(&key.name) {
             for (key, record) in self.records(&key.name, None) {
                 if object::is_deleting(&object::decode(&record.bytes)) {

@@ -61,13 +61,18 @@ impl Core {
         });
     }
 
-    /// Removes the objects of a kind that are over their time.
+    /// Removes the objects of a kind that are over their time. One that is written in between stays until the next look.
     pub(super) fn remove_those(&self, resource: &Resource, over: impl Fn(&Value) -> bool) {
         for (key, record) in self.records(&resource.table, None) {
-            if !over(&object::decode(&record.bytes)) {
+            let value = object::decode(&record.bytes);
+            if !over(&value) {
                 continue;
             }
-            if let Err(error) = verbs::remove(self, resource, &key, &DeleteOptions::default()) {
+            let options = DeleteOptions {
+                revision: Some(object::meta(&value, "resourceVersion").to_owned()),
+                ..DeleteOptions::default()
+            };
+            if let Err(error) = verbs::remove(self, resource, &key, &options) {
                 tracing::debug!(%error, table = %key.table, name = %key.name, "an object over its time was not deleted");
             }
         }

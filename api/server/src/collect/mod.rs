@@ -12,11 +12,13 @@ mod namespaces;
 mod owners;
 mod requests;
 mod roles;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use owners::Owners;
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -30,7 +32,7 @@ use crate::{
     kinds::Resource,
     object::{self, Head, Owner},
     server::Core,
-    store::Key,
+    store::{Key, Range},
 };
 
 /// Something to look at after a write.
@@ -44,7 +46,7 @@ enum Note {
     DependentGone(String, Vec<Owner>),
     /// This object is being deleted and held.
     Held(Key),
-    /// This namespace is being deleted.
+    /// This namespace is being deleted, or gone with something left in it.
     NamespaceHeld(String),
     /// Something is gone from this namespace.
     NamespaceLost(String),
@@ -106,11 +108,10 @@ impl Core {
         let refs = new.map(object::owners).unwrap_or_default();
         let had = old.map(object::owners).unwrap_or_default();
         if !refs.is_empty() || !had.is_empty() {
-            self.owners.note(key, &refs);
+            self.follow_owners(key);
         }
-        let is_definition = &*key.table == crd::TABLE;
-        if is_definition {
-            self.follow_definition(old, new);
+        if &*key.table == crd::TABLE {
+            self.follow_definition(key);
         }
         let mut notes = vec![];
         if is_revoked_list(key) {
@@ -133,6 +134,10 @@ impl Core {
         }
         if new.is_some() && expiry::holds_events(&key.table) {
             notes.push(Note::EventWritten);
+        }
+        // Who creates looks at the namespace before. It may have gone since, and who emptied it has not seen this.
+        if old.is_none() && resource.namespaced && !self.namespace_lives(&key.namespace) {
+            notes.push(Note::NamespaceHeld(key.namespace.to_string()));
         }
         match new {
             None => {
@@ -163,19 +168,28 @@ impl Core {
     /// Notes what may be left to follow from the objects as they are: after a start, since an end of the process may have
     /// come between a write and what follows from it, and after the store refused a write.
     pub(crate) fn note_everything(&self) {
-        let mut tables = std::collections::BTreeSet::new();
+        let spaces = self.store.list(&Range::all("namespaces", None));
+        let spaces: BTreeSet<_> = spaces
+            .into_iter()
+            .flat_map(|listing| listing.records)
+            .map(|(key, _)| key.name)
+            .collect();
+        let mut tables = BTreeSet::new();
+        let mut gone = BTreeSet::new();
         let mut notes = vec![];
         for resource in self.registry.all() {
             if !tables.insert(resource.table.clone()) {
                 continue;
             }
             for (key, record) in self.records(&resource.table, None) {
+                if resource.namespaced && !spaces.contains(&key.namespace) {
+                    gone.insert(key.namespace.clone());
+                }
                 if !Head::may_say(&record.bytes) {
                     continue;
                 }
-                let head = Head::read(&record.bytes);
+                let head = self.follow_owners(&key);
                 if !head.owners.is_empty() {
-                    self.owners.note(&key, &head.owners);
                     notes.push(Note::OwnersChanged(key.clone()));
                 }
                 if head.is_deleting() {
@@ -183,6 +197,7 @@ impl Core {
                 }
             }
         }
+        notes.extend(gone.iter().map(|name| Note::NamespaceHeld(name.to_string())));
         self.notes.queue.lock().extend(notes);
     }
 

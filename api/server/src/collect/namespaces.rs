@@ -1,16 +1,22 @@
-//! Deleting a namespace deletes what is in it; the namespace goes last.
+//! Deleting a namespace deletes what is in it; the namespace goes last. What came into it too late goes after it.
 
 use serde_json::Value;
 
 use crate::{
-    object,
+    object::{self, Head},
     server::Core,
-    store::{Key, Range},
+    store::{Kept, Key, Range},
     verbs::{self, DeleteOptions},
 };
 
 impl Core {
-    fn contents(&self, namespace: &str, limit: usize) -> Vec<Key> {
+    /// Whether a namespace is there and not being deleted.
+    pub(super) fn namespace_lives(&self, name: &str) -> bool {
+        self.namespace(name)
+            .is_some_and(|record| !Head::says_deleting(&record.bytes))
+    }
+
+    fn contents(&self, namespace: &str, limit: usize) -> Vec<(Key, Kept)> {
         let mut tables = std::collections::BTreeSet::new();
         let mut out = vec![];
         for resource in self.registry.all().into_iter().filter(|r| r.namespaced) {
@@ -21,38 +27,35 @@ impl Core {
                 limit,
                 ..Range::all(&resource.table, Some(namespace))
             };
-            out.extend(
-                self.store
-                    .list(&range)
-                    .into_iter()
-                    .flat_map(|l| l.records)
-                    .map(|(key, _)| key),
-            );
+            out.extend(self.store.list(&range).into_iter().flat_map(|l| l.records));
         }
         out
     }
 
-    /// Deletes everything in a terminating namespace, and the namespace if that leaves nothing.
+    /// Deletes everything in a namespace that is terminating or gone, and the namespace if that leaves nothing.
     pub(super) fn empty_namespace(&self, namespace: &str) {
-        for key in self.contents(namespace, usize::MAX) {
+        // Listed before the look at the namespace: what comes into one that is made again after it is not among this.
+        let contents = self.contents(namespace, usize::MAX);
+        if self.namespace_lives(namespace) {
+            return;
+        }
+        for (key, kept) in contents {
             let Some(resource) = self.resource_of(&key.table) else {
                 continue;
             };
-            let deleting = self
-                .store
-                .get(&key)
-                .is_none_or(|record| object::is_deleting(&object::decode(&record.bytes)));
-            if deleting {
+            let head = Head::read(&kept.record().bytes);
+            if head.is_deleting() {
                 continue;
             }
             // Pods do not linger here: nothing would end their grace period but a kubelet.
             let options = DeleteOptions {
+                uid: Some(head.uid),
                 grace_seconds: Some(0),
                 ..DeleteOptions::default()
             };
             if let Err(error) = verbs::remove(self, &resource, &key, &options) {
                 self.note_refused(&error);
-                tracing::debug!(%error, name = %key.name, "content of a terminating namespace was not deleted");
+                tracing::debug!(%error, name = %key.name, "content of a namespace that goes was not deleted");
             }
         }
         self.finish_namespace(namespace);

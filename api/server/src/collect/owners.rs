@@ -4,7 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use parking_lot::Mutex;
 
-use crate::{object::Owner, store::Key};
+use crate::{
+    object::{Head, Owner},
+    store::Key,
+};
 
 #[derive(Debug, Default)]
 struct Index {
@@ -17,30 +20,13 @@ struct Index {
 pub(crate) struct Owners(Mutex<Index>);
 
 impl Owners {
-    /// Remembers the owners an object has now.
-    pub(crate) fn note(&self, key: &Key, owners: &[Owner]) {
+    /// Remembers the owners of the object at a place. `read` gives what it says now: it is called while nobody else
+    /// remembers any, so that of two writes at once the later one is what stays.
+    pub(crate) fn follow(&self, key: &Key, read: impl FnOnce() -> Head) -> Head {
         let mut index = self.0.lock();
-        for uid in index.owners.remove(key).unwrap_or_default() {
-            if let Some(set) = index.dependents.get_mut(&uid) {
-                set.remove(key);
-                if set.is_empty() {
-                    index.dependents.remove(&uid);
-                }
-            }
-        }
-        if owners.is_empty() {
-            return;
-        }
-        for owner in owners {
-            index
-                .dependents
-                .entry(owner.uid.clone())
-                .or_default()
-                .insert(key.clone());
-        }
-        index
-            .owners
-            .insert(key.clone(), owners.iter().map(|o| o.uid.clone()).collect());
+        let head = read();
+        index.set(key, &head.owners);
+        head
     }
 
     /// The objects that name this uid as an owner.
@@ -53,5 +39,29 @@ impl Owners {
             .flatten()
             .cloned()
             .collect()
+    }
+}
+
+impl Index {
+    fn set(&mut self, key: &Key, owners: &[Owner]) {
+        for uid in self.owners.remove(key).unwrap_or_default() {
+            if let Some(set) = self.dependents.get_mut(&uid) {
+                set.remove(key);
+                if set.is_empty() {
+                    self.dependents.remove(&uid);
+                }
+            }
+        }
+        if owners.is_empty() {
+            return;
+        }
+        for owner in owners {
+            self.dependents
+                .entry(owner.uid.clone())
+                .or_default()
+                .insert(key.clone());
+        }
+        self.owners
+            .insert(key.clone(), owners.iter().map(|o| o.uid.clone()).collect());
     }
 }

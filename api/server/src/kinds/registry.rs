@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::{BUILTIN, Resource};
 
@@ -20,6 +20,8 @@ static BY_PATH: LazyLock<HashMap<Path, Arc<Resource>>> = LazyLock::new(|| {
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     custom: RwLock<BTreeMap<Path, Arc<Resource>>>,
+    /// Held while a definition is read and taken over; who only looks a kind up does not wait for that.
+    following: Mutex<()>,
 }
 
 impl Registry {
@@ -52,10 +54,13 @@ impl Registry {
             .collect()
     }
 
-    /// Replaces the versions served for one definition; an empty list withdraws it.
-    pub(crate) fn set_custom(&self, group: &str, plural: &str, versions: Vec<Arc<Resource>>) {
+    /// Replaces the versions served of a table; an empty list withdraws it. `read` gives those of now: it is called while
+    /// nobody else replaces any, so that of two writes at once the later one is what stays.
+    pub(crate) fn follow(&self, table: &str, read: impl FnOnce() -> Vec<Arc<Resource>>) {
+        let _following = self.following.lock();
+        let versions = read();
         let mut custom = self.custom.write();
-        custom.retain(|(g, _, p), _| g != group || p != plural);
+        custom.retain(|_, r| &*r.table != table);
         for r in versions {
             custom.insert(
                 (r.group.to_string(), r.version.to_string(), r.plural.to_string()),
