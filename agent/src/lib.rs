@@ -18,6 +18,7 @@
 //! | [`identity`] | who the agent is on its hub: invited, given a certificate, renewed |
 //! | `report` | the one status of a Bundle |
 //! | `restart` | a task that breaks is begun anew |
+//! | [`silence`] | tells of watches on which nothing comes any more |
 //! | [`rights`] | what the agent asks of its member, and what for |
 //! | `preflight`, `reviews` | what the executor of a bundle lacks, asked beforehand |
 //! | `secrecy` | what is left of a member's words about a Secret |
@@ -61,6 +62,7 @@ mod restart;
 mod reviews;
 pub mod rights;
 mod secrecy;
+pub mod silence;
 mod vanished;
 mod watch;
 mod worker;

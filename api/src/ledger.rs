@@ -28,6 +28,10 @@ pub struct AppliedBundleSpec {
     pub bundle: String,
     /// Uid of the Bundle on the hub.
     pub bundle_uid: String,
+    /// Resource version of that Bundle when it was first obeyed at this epoch. One of that name with another uid and an earlier
+    /// version went before it, whoever shows it: Kubernetes orders the resource versions of a kind as numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle_version: Option<String>,
     /// Generation of the Bundle that is being, or was, applied.
     pub generation: i64,
     /// Highest epoch obeyed.

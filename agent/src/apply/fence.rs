@@ -21,6 +21,20 @@ pub(crate) enum Fenced {
         "the bundle has generation {found}, but generation {obeyed} was applied before: the hub went back in time, and it is ignored; if it was restored from a backup, roundhouse restore --confirm lets it go on"
     )]
     OldGeneration { found: i64, obeyed: i64 },
+    #[error(
+        "the bundle has resource version {found}, but one that was made after it, at {obeyed} or before, was applied before: the hub showed an earlier state, and it is ignored; if the hub was restored from a backup, roundhouse restore --confirm lets it go on"
+    )]
+    OldBundle { found: u64, obeyed: u64 },
+}
+
+/// Which write of which Bundle something is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Write<'a> {
+    pub(crate) uid: &'a str,
+    /// Its resource version.
+    pub(crate) version: &'a str,
+    pub(crate) epoch: Option<i64>,
+    pub(crate) generation: i64,
 }
 
 impl Fenced {
@@ -29,7 +43,7 @@ impl Fenced {
         match self {
             Fenced::HashMismatch { .. } => "HashMismatch",
             Fenced::OldEpoch { .. } => OLD_EPOCH,
-            Fenced::OldGeneration { .. } => OLD_GENERATION,
+            Fenced::OldGeneration { .. } | Fenced::OldBundle { .. } => OLD_GENERATION,
         }
     }
 }
@@ -46,30 +60,37 @@ pub(crate) fn check_hash(declared: Option<&str>, manifests: &[Value]) -> Result<
     }
 }
 
-/// Checks the order of writes: by epoch, and of one Bundle uid within one epoch by generation. A newer epoch may come with a
-/// lower generation (the hub was restored and its administrator confirmed it). A Bundle that was made again has generations of
-/// its own, and one that was made by hand has no epoch.
-pub(crate) fn check_order(
-    uid: &str,
-    epoch: Option<i64>,
-    generation: i64,
-    ledger: &AppliedBundleSpec,
-) -> Result<(), Fenced> {
-    let same = ledger.bundle_uid == uid;
-    if !same && epoch.is_none() {
+/// Checks the order of writes: by epoch, and within one epoch by generation, or, of a Bundle that was made again and counts its
+/// generations anew, by resource version. A newer epoch may come with lower numbers (the hub was restored and its administrator
+/// confirmed it). One that was made by hand has no epoch.
+pub(crate) fn check_order(write: Write<'_>, ledger: &AppliedBundleSpec) -> Result<(), Fenced> {
+    let same = ledger.bundle_uid == write.uid;
+    let earlier = went_before(write.uid, write.version, ledger);
+    if !same && write.epoch.is_none() && earlier.is_ok() {
         return Ok(());
     }
-    let (found, obeyed) = (epoch.unwrap_or(0), ledger.epoch.unwrap_or(0));
+    let (found, obeyed) = (write.epoch.unwrap_or(0), ledger.epoch.unwrap_or(0));
     if found < obeyed {
         return Err(Fenced::OldEpoch { found, obeyed });
     }
-    if same && found == obeyed && generation < ledger.generation {
+    if same && found == obeyed && write.generation < ledger.generation {
         return Err(Fenced::OldGeneration {
-            found: generation,
+            found: write.generation,
             obeyed: ledger.generation,
         });
     }
-    Ok(())
+    if found == obeyed { earlier } else { Ok(()) }
+}
+
+/// Checks that a Bundle did not go before the one of its name that is obeyed: a stale list may show it, and how it went.
+pub(crate) fn went_before(uid: &str, version: &str, ledger: &AppliedBundleSpec) -> Result<(), Fenced> {
+    let known = ledger.bundle_version.as_deref();
+    let obeyed = known.filter(|_| ledger.bundle_uid != uid);
+    let numbers = obeyed.and_then(|obeyed| Some((version.parse().ok()?, obeyed.parse().ok()?)));
+    match numbers {
+        Some((found, obeyed)) if found < obeyed => Err(Fenced::OldBundle { found, obeyed }),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -91,26 +112,40 @@ mod tests {
     fn older_writes_are_ignored() {
         let ledger = AppliedBundleSpec {
             bundle_uid: "u".into(),
+            bundle_version: Some("100".into()),
             generation: 5,
             epoch: Some(7),
             ..AppliedBundleSpec::default()
         };
         let cases = [
-            ("u", Some(7), 5, None),
-            ("u", Some(7), 6, None),
-            ("u", Some(8), 1, None),
-            ("u", Some(6), 9, Some("OldEpoch")),
-            ("u", None, 9, Some("OldEpoch")),
-            ("u", Some(7), 4, Some("OldGeneration")),
-            ("other", Some(7), 1, None),
-            ("other", Some(1), 9, Some("OldEpoch")),
-            ("other", None, 1, None),
+            ("u", "200", Some(7), 5, None),
+            ("u", "200", Some(7), 6, None),
+            ("u", "200", Some(8), 1, None),
+            ("u", "200", Some(6), 9, Some("OldEpoch")),
+            ("u", "200", None, 9, Some("OldEpoch")),
+            ("u", "200", Some(7), 4, Some("OldGeneration")),
+            // Kept in a file, or of a hub whose data was put back: its generation tells.
+            ("u", "1", Some(7), 5, None),
+            ("other", "101", Some(7), 1, None),
+            ("other", "200", Some(1), 9, Some("OldEpoch")),
+            ("other", "200", None, 1, None),
+            // It went before; as numbers, not as texts.
+            ("other", "99", Some(7), 9, Some("OldGeneration")),
+            ("other", "99", Some(8), 1, None),
+            ("other", "99", None, 9, Some("OldEpoch")),
+            // Nothing can be said of these.
+            ("other", "opaque", Some(7), 1, None),
+            ("other", "", None, 1, None),
         ];
-        for (uid, epoch, generation, expected) in cases {
-            let got = check_order(uid, epoch, generation, &ledger)
-                .err()
-                .map(|fenced| fenced.reason());
-            assert_eq!(got, expected, "{uid} {epoch:?} {generation}");
+        for (uid, version, epoch, generation, expected) in cases {
+            let write = Write {
+                uid,
+                version,
+                epoch,
+                generation,
+            };
+            let got = check_order(write, &ledger).err().map(|fenced| fenced.reason());
+            assert_eq!(got, expected, "{uid} {version} {epoch:?} {generation}");
         }
     }
 }

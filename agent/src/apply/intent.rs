@@ -1,6 +1,6 @@
 //! Intent: what is to happen with a bundle as a whole. Deleting needs positive evidence; everything else is held.
 
-use crate::apply::fence::{self, Fenced};
+use crate::apply::fence::{self, Fenced, Write};
 use crate::ledger::is_leaving;
 use roundhouse_api::bundle::BundleSpec;
 use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry, LedgerOutcome};
@@ -28,13 +28,19 @@ pub(crate) enum Sight<'a> {
     /// It is on the hub. Of one that is being deleted, `confirmed` says that the hub was asked and its namespace stands.
     Present {
         uid: &'a str,
+        version: &'a str,
         generation: i64,
         deleting: bool,
         confirmed: bool,
         spec: &'a BundleSpec,
     },
-    /// The hub said that it was deleted; `confirmed` as above.
-    Deleted { spec: &'a BundleSpec, confirmed: bool },
+    /// The hub said that it was deleted; `version` is of its last state, `confirmed` as above.
+    Deleted {
+        uid: &'a str,
+        version: &'a str,
+        spec: &'a BundleSpec,
+        confirmed: bool,
+    },
     /// It is not on the hub.
     Missing,
 }
@@ -44,12 +50,19 @@ pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
     match sight {
         Sight::Present {
             uid,
+            version,
             generation,
             deleting,
             confirmed,
             spec,
         } => {
-            if let Err(fenced) = fence::check_order(uid, spec.epoch, generation, ledger) {
+            let write = Write {
+                uid,
+                version,
+                epoch: spec.epoch,
+                generation,
+            };
+            if let Err(fenced) = fence::check_order(write, ledger) {
                 Intent::Ignore(fenced)
             } else if spec.paused == Some(true) {
                 let message = "spec.paused is true: nothing is applied, pruned or deleted".to_owned();
@@ -92,8 +105,15 @@ pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
                 }
             }
         }
-        Sight::Deleted { spec, confirmed } => {
-            if spec.paused != Some(true) && has_evidence(spec, confirmed) {
+        Sight::Deleted {
+            uid,
+            version,
+            spec,
+            confirmed,
+        } => {
+            // How one went that was there before says nothing of the one that is obeyed.
+            let of_this = fence::went_before(uid, version, ledger).is_ok();
+            if of_this && spec.paused != Some(true) && has_evidence(spec, confirmed) {
                 match spec.workload.manifests.is_empty() {
                     true => gone(ledger, Intent::Remove),
                     // A ledger without objects may be one that was lost: the manifests tell what to look for.
@@ -202,6 +222,7 @@ mod tests {
             let spec = spec(dispatched, deletion, paused);
             let sight = Sight::Present {
                 uid: "u",
+                version: "20",
                 generation: 5,
                 deleting,
                 confirmed,
@@ -214,6 +235,7 @@ mod tests {
         let spec = spec(true, true, false);
         let old = Sight::Present {
             uid: "u",
+            version: "20",
             generation: 4,
             deleting: true,
             confirmed: true,
@@ -242,6 +264,7 @@ mod tests {
             spec.workload.manifests.clear();
             let sight = Sight::Present {
                 uid: "u",
+                version: "20",
                 generation: 6,
                 deleting: false,
                 confirmed: false,
@@ -269,6 +292,8 @@ mod tests {
             spec.workload.manifests.clear();
             let got = intent(
                 Sight::Deleted {
+                    uid: "u",
+                    version: "20",
                     spec: &spec,
                     confirmed,
                 },
@@ -279,6 +304,23 @@ mod tests {
                 expected,
                 "{dispatched} {deletion} {confirmed} {outcomes:?}"
             );
+        }
+        // One of that name that was there before the one that is obeyed.
+        let spec = spec(true, true, false);
+        for (uid, version, expected) in [
+            ("other", "20", "remove"),
+            ("other", "9", "orphan"),
+            ("u", "9", "remove"),
+        ] {
+            let mut ledger = ledger(&[Applied]);
+            ledger.bundle_version = Some("10".into());
+            let sight = Sight::Deleted {
+                uid,
+                version,
+                spec: &spec,
+                confirmed: false,
+            };
+            assert_eq!(word(&intent(sight, &ledger)), expected, "{uid} {version}");
         }
         for (outcomes, expected) in [
             (&[][..], "forget"),

@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone)]
 pub(crate) struct Intentions<'a> {
     pub(crate) bundle_uid: &'a str,
+    /// Its resource version.
+    pub(crate) bundle_version: &'a str,
     pub(crate) generation: i64,
     pub(crate) epoch: Option<i64>,
     pub(crate) revision: Option<&'a str>,
@@ -32,6 +34,9 @@ pub(crate) struct Intentions<'a> {
 /// nothing new is intended, so that nothing is written then.
 pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) -> AppliedBundleSpec {
     let mut after = before.clone();
+    if before.bundle_uid != intentions.bundle_uid || before.epoch != intentions.epoch {
+        after.bundle_version = None;
+    }
     intentions.bundle_uid.clone_into(&mut after.bundle_uid);
     after.generation = intentions.generation;
     after.epoch = intentions.epoch;
@@ -74,6 +79,9 @@ pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) ->
     let undecided = before.state == LedgerState::Orphaned;
     if after != *before || undecided {
         after.state = LedgerState::Applying;
+        // The first one that it had is behind everything of a later Bundle, and before nothing of an earlier one.
+        let version = || intentions.bundle_version.to_owned();
+        after.bundle_version.get_or_insert_with(version);
     }
     after
 }
@@ -265,6 +273,7 @@ mod tests {
     fn intentions<'a>(generation: i64, wanted: &'a [ObjectKey], surplus: &[ObjectKey]) -> Intentions<'a> {
         Intentions {
             bundle_uid: "u",
+            bundle_version: "17",
             generation,
             epoch: Some(1),
             revision: None,

@@ -248,6 +248,7 @@ impl Ledger {
     /// back behind it.
     fn obeys(&mut self, spec: &AppliedBundleSpec) {
         self.spec.bundle_uid.clone_from(&spec.bundle_uid);
+        self.spec.bundle_version.clone_from(&spec.bundle_version);
         (self.spec.epoch, self.spec.generation) = (spec.epoch, spec.generation);
     }
 
@@ -382,6 +383,7 @@ mod tests {
         };
         let intentions = Intentions {
             bundle_uid: "u",
+            bundle_version: "17",
             generation,
             epoch: Some(1),
             revision: None,

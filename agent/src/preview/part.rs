@@ -34,6 +34,8 @@ pub(crate) fn open(mut part: Part, ledger: &AppliedBundleSpec, setting: &Setting
     let intent = intent(
         intent::Sight::Present {
             uid: &part.uid,
+            // Read a moment ago, or made up.
+            version: "",
             generation: part.generation,
             deleting: part.deleting,
             // As far as a plan can know.

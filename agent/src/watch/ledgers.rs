@@ -3,7 +3,7 @@
 
 use crate::watch::inbox::LedgerSeen;
 use crate::watch::registry::Registry;
-use crate::watch::{Steady, steady};
+use crate::watch::{Steady, steady, watching};
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::{Api, Client};
@@ -22,7 +22,7 @@ pub(crate) async fn watch(
     policy: Steady,
     unclaimed: impl Fn(&str),
 ) {
-    let api: Api<PartialObjectMeta<AppliedBundle>> = Api::all(client);
+    let api: Api<PartialObjectMeta<AppliedBundle>> = Api::all(watching(client));
     let config = watcher::Config::default().page_size(PAGE);
     let mut view = View {
         prefix: format!("{hub_id}."),

@@ -12,3 +12,18 @@ pub(crate) mod resume;
 mod steady;
 
 pub(crate) use steady::{Steady, steady};
+
+use crate::silence::noticing;
+use kube::Client;
+
+/// The client to watch a member with: it says in the log which watch was dead in silence. What happened meanwhile was not seen, so
+/// that drift stood until the next look at everything.
+fn watching(member: Client) -> Client {
+    noticing(member, |path| {
+        tracing::warn!(
+            path,
+            "this watch of the member was silent, and is made again; check what cuts connections in silence on the way to its API \
+             server if this happens again"
+        );
+    })
+}

@@ -8,7 +8,7 @@ use crate::kinds::{Kind, Kinds};
 use crate::object::ObjectKey;
 use crate::restart::{Restart, restarting};
 use crate::watch::registry::Registry;
-use crate::watch::{Steady, steady};
+use crate::watch::{Steady, steady, watching};
 use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::runtime::watcher;
 use kube::{Api, Client};
@@ -91,7 +91,7 @@ impl Objects {
         stop: CancellationToken,
     ) -> Self {
         Objects {
-            client,
+            client: watching(client),
             registry,
             kinds,
             retry,

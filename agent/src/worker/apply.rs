@@ -177,6 +177,7 @@ impl Worker {
     ) -> AppliedBundleSpec {
         let intentions = Intentions {
             bundle_uid: &held.uid,
+            bundle_version: &held.resource_version,
             generation: held.generation,
             epoch: spec.epoch,
             revision: spec.revision.as_deref(),

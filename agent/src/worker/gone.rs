@@ -28,6 +28,8 @@ impl Worker {
         self.gone(
             intent(
                 Sight::Deleted {
+                    uid: &held.uid,
+                    version: &held.resource_version,
                     spec: &spec,
                     confirmed,
                 },

@@ -59,7 +59,10 @@ impl Worker {
             // The evidence is obeyed like any other content: nothing from before it is.
             if let Some(held) = held.filter(|held| held.uid == leaving.bundle_uid) {
                 leaving.generation = leaving.generation.max(held.generation);
-                leaving.epoch = leaving.epoch.max(spec.epoch);
+                if leaving.epoch < spec.epoch {
+                    (leaving.epoch, leaving.bundle_version) =
+                        (spec.epoch, Some(held.resource_version.clone()));
+                }
             }
             self.ledger.write(leaving).await?;
         }

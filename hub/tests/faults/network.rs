@@ -265,6 +265,47 @@ fn f16_lists_that_are_older_than_what_was_seen_let_nobody_decide_or_delete() {
 }
 
 #[test]
+fn f16_a_bundle_that_was_there_before_and_how_it_went_say_nothing_of_the_present_one() {
+    let outcomes = good(|seed| {
+        let mut dice = Dice::new(seed, "f16");
+        let script = fleet().then(Act::wait("it is delivered", runs("web")));
+        let names = script.names();
+        let who = one(&mut dice, &names);
+        let region = if who.starts_with("east") { "east" } else { "west" };
+        let label = |value: Option<&str>| Act::Label {
+            cluster: who.clone(),
+            key: "region".to_owned(),
+            value: value.map(str::to_owned),
+        };
+        // The agent has just been started then, and is shown the Bundle that went, and told of its end.
+        let lists = On::all_of(Parties::these([who.as_str()])).to(Side::Hub);
+        let stale = Effect::Stale(after(&mut dice, 65_000, 90_000));
+        let lists = lists.at("/bundles");
+        let slow = Effect::DelayFrames(SECOND..=SECOND * 3);
+        let slow = Fault::Network(Rule::always(lists.clone().that(Asks::Watch), slow));
+        let stale = Fault::Network(Rule::always(lists.that(Asks::Read), stale));
+        let noted = Noted::default();
+        let still = untouched("web", &[who.clone()], &noted);
+        script
+            .at(SECOND * 30, label(None))
+            .then(Act::wait("its Bundle is gone", bundles("web", 5)))
+            .then(label(Some(region)))
+            .then(Act::wait("it is there again", bundles("web", 6)))
+            .then(Act::wait("it is delivered again", runs("web")))
+            .at(SECOND * 50, Act::check("it is noted", still.clone()))
+            .at(SECOND * 50, Act::for_a_while(stale, SECOND * 20))
+            .at(SECOND * 50, Act::for_a_while(slow, SECOND * 30))
+            .at(
+                SECOND * 50,
+                Act::for_a_while(Fault::Stopped(who.clone()), SECOND * 10),
+            )
+            .finally("it runs everywhere", images("web", "web:1", names))
+            .finally("nothing was changed", still)
+    });
+    struck(&outcomes, &[Kind::Stale, Kind::FrameDelayed]);
+}
+
+#[test]
 fn f16_watches_that_are_too_old_are_begun_anew_and_nothing_older_is_decided_on() {
     good(|seed| {
         let mut dice = Dice::new(seed, "f16");

@@ -99,6 +99,8 @@ impl Content {
 pub(super) struct Held {
     /// Uid.
     pub(super) uid: String,
+    /// Its number in the order in which Bundles were made.
+    pub(super) made: u64,
     /// Present generation.
     pub(super) generation: i64,
     /// Whether it is being deleted.
@@ -186,6 +188,8 @@ pub(super) struct Model {
     pub(super) bundles: BTreeMap<Name, Held>,
     /// Bundles that had a namesake later, by uid.
     pub(super) former: BTreeMap<String, Held>,
+    /// How many Bundles were made.
+    made: u64,
     /// Decisions that are there.
     pub(super) decisions: BTreeMap<Name, DecisionSpec>,
     /// Applications.
@@ -436,7 +440,7 @@ impl Model {
         self.bundles.iter().filter_map(of)
     }
 
-    /// All that a Bundle of this uid was.
+    /// The kinds of all that any Bundle ever had.
     pub(super) fn carried_kinds(&self) -> BTreeSet<[String; 2]> {
         let held = self.bundles.values().chain(self.former.values());
         let manifests = held
@@ -449,6 +453,7 @@ impl Model {
         manifests.filter_map(kind).collect()
     }
 
+    /// All that a Bundle of this uid was.
     pub(super) fn by_uid(&self, uid: &str) -> Option<&Held> {
         let present = self.bundles.values().find(|held| held.uid == uid);
         present.or_else(|| self.former.get(uid))
@@ -513,6 +518,9 @@ impl Model {
             if !former.uid.is_empty() {
                 self.former.insert(former.uid.clone(), former);
             }
+            // One that comes out of a backup was made when it was.
+            held.made = self.former.get(&uid).map_or(self.made, |former| former.made);
+            self.made += 1;
             held.uid = uid;
         }
         held.gone = false;

@@ -41,7 +41,7 @@ impl Check for Once {
         match (&*commit.server, &*commit.key.table) {
             (HUB, BUNDLES) => rises(commit, ["/spec/epoch", "/metadata/generation"], found),
             (HUB, _) => {}
-            (_, LEDGERS) => obeys(commit, found),
+            (_, LEDGERS) => obeys(commit, model, found),
             _ => self.applied(commit, model, found),
         }
     }
@@ -77,11 +77,24 @@ fn rises(commit: &Commit, pointers: [&str; 2], found: &mut Found<'_>) {
     }
 }
 
-/// A ledger follows one Bundle by epoch and generation, and one that is made again by epoch. One by hand has none.
-fn obeys(commit: &Commit, found: &mut Found<'_>) {
+/// A ledger follows one Bundle by epoch and generation, and one that is made again by epoch and the order in which they were made.
+/// One by hand has no epoch.
+fn obeys(commit: &Commit, model: &Model, found: &mut Found<'_>) {
     let (before, after) = (commit.before(), commit.after());
     let epoch = |value: &Value| value.pointer("/spec/epoch").and_then(Value::as_i64);
     let same = before.pointer("/spec/bundleUid") == after.pointer("/spec/bundleUid");
+    let made = |value: &Value| {
+        let uid = value.pointer("/spec/bundleUid").and_then(Value::as_str)?;
+        model.by_uid(uid).map(|held| held.made)
+    };
+    if commit.is_change()
+        && epoch(after) <= epoch(before)
+        && let (Some(was), Some(is)) = (made(before), made(after))
+        && is < was
+    {
+        let expected = "a Bundle that was made no earlier than the one that it followed";
+        found.broke(Promise::P3, commit.object(), expected, "one that went before it");
+    }
     if !commit.is_change() || !same && epoch(after).is_none() {
         return;
     }

@@ -158,6 +158,28 @@ fn p3_epochs_and_generations_never_go_down() {
 }
 
 #[test]
+fn p3_a_bundle_that_went_before_the_one_that_is_followed_is_not_followed_again() {
+    let earlier = "a Bundle that was made no earlier";
+    for (epoch, holds) in [(json!(1), false), (Value::Null, false), (json!(2), true)] {
+        let world = World::delivered();
+        let again = with(bundle(1), "/metadata/uid", json!("again"));
+        world.put(Some(&world.hub), BUNDLE, &again);
+        let later = with(ledger(1), "/spec/bundleUid", json!("again"));
+        world.put(Some(&agent()), LEDGER, &later);
+        world.holds();
+        world.put(
+            Some(&agent()),
+            LEDGER,
+            &with(ledger(1), "/spec/epoch", epoch.clone()),
+        );
+        match holds {
+            true => world.holds(),
+            false => world.breaks(Promise::P3, LEDGER, earlier),
+        }
+    }
+}
+
+#[test]
 fn p3_a_second_change_of_an_object_by_one_generation_is_told() {
     let second = with(deployment("nginx:1"), "/spec", json!({"replicas": 1}));
     let world = World::delivered();
