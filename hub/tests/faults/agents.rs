@@ -2,7 +2,7 @@
 
 use crate::{
     applications::{object, runs},
-    flood::{Codes, FLOOD, creates, flood, json_to},
+    flood::{Codes, FLOOD, creates, flood, json_to, tenant, tenants_come},
     line::{Line, Sent},
     looks::{all_available, because, cluster, deployment, generations, images},
     runs::{SECOND, after, good, is_one, one, struck},
@@ -433,9 +433,9 @@ fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
         let names = script.names();
         let (who, changed) = (one(&mut dice, &names), after(&mut dice, 20_000, 22_500));
         let agent = Identity::agent(&who);
-        let tenant = Identity::new("somebody", ["tenants"]);
+        let tenant = tenant();
         let (renewed, created) = (Codes::default(), Codes::default());
-        let mut script = script;
+        let mut script = script.then(tenants_come());
         for n in 0..20 {
             let at = SECOND * 20 + SECOND / 10 * n;
             let (agent, tenant) = (agent.clone(), tenant.clone());

@@ -5,7 +5,7 @@ use http::{Method, Request};
 use http_body_util::Full;
 use parking_lot::Mutex;
 use roundhouse_apiserver::Identity;
-use roundhouse_hub::simulate::run::Look;
+use roundhouse_hub::simulate::run::{Act, Look};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 use tower::{Service, ServiceExt};
@@ -57,6 +57,19 @@ pub(crate) fn json_to(method: Method, path: &str, media: &str, body: &Value) -> 
         .uri(path)
         .header("content-type", media);
     request.body(Full::from(body.to_string())).unwrap()
+}
+
+/// Somebody who works with what is in the namespace `default`.
+pub(crate) fn tenant() -> Identity {
+    Identity::new("somebody", ["tenants"])
+}
+
+/// Tenants are let in.
+pub(crate) fn tenants_come() -> Act {
+    Act::Apply(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "tenants", "namespace": "default"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "tenants"}]}))
 }
 
 /// A tenant creates one object of so many bytes after the other.

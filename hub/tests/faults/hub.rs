@@ -1,7 +1,7 @@
 //! Faults of the hub and its disk: F1, F3 to F8.
 
 use crate::{
-    flood::{Codes, FLOOD, creates, flood},
+    flood::{Codes, FLOOD, creates, flood, tenant, tenants_come},
     looks::{all_available, because, generations, images, leads, one_epoch, transitions},
     runs::{SECOND, after, good, is_one, seeds, struck},
     watches::warnings,
@@ -9,7 +9,6 @@ use crate::{
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
 use roundhouse_api::names::cluster_namespace;
-use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
     HUB,
     fault::{Asks, Dice, DiskFault, Effect, Ending, Kind, Moment, On, Parties, Rule, Side, When},
@@ -223,12 +222,14 @@ const FLOODS: u32 = 20;
 fn f06_a_slow_disk_fills_a_bounded_queue_and_the_leader_keeps_its_lease() {
     good(|seed| {
         let changed = after(&mut Dice::new(seed, "f06"), 1_000, 55_000);
-        let (codes, tenant) = (Codes::default(), Identity::new("somebody", ["tenants"]));
+        let (codes, tenant) = (Codes::default(), tenant());
         let slow = Fault::Disk(DiskFault::Slow(Duration::from_millis(500)));
         let mut script = fleet().with_two_hubs();
         script.queue = Some(QUEUE);
         let names = script.names();
-        script = script.at(Duration::ZERO, Act::for_a_while(slow, SECOND * 60));
+        script = script
+            .then(tenants_come())
+            .at(Duration::ZERO, Act::for_a_while(slow, SECOND * 60));
         for n in 0..FLOODS {
             let flood = flood(tenant.clone(), &codes, move |each| creates(n, each, 20));
             script = script.at(SECOND * (10 + 2 * n), Act::check("a tenant floods", flood));

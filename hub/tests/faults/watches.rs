@@ -1,7 +1,7 @@
 //! Watches that are dead, and reports that are old: F17, F18.
 
 use crate::{
-    applications::runs,
+    applications::{object, runs},
     looks::because,
     runs::{SECOND, after, delivered_within, good, one, seeds, struck},
 };
@@ -15,6 +15,7 @@ use roundhouse_hub::{
         run::{Act, Fault, Look, Outcome, Script, Target, agreement, application, run, with_image},
     },
 };
+use serde_json::Value;
 use std::{
     io::{self, Write},
     sync::Arc,
@@ -22,7 +23,7 @@ use std::{
 };
 
 /// The same application with another content of its ConfigMap alone.
-fn with_config(application: &serde_json::Value, image: &str) -> serde_json::Value {
+fn with_config(application: &Value, image: &str) -> Value {
     let mut changed = application.clone();
     let place = "/spec/components/0/properties/objects/0/data/image";
     *changed.pointer_mut(place).unwrap() = image.into();
@@ -34,14 +35,15 @@ fn with_config(application: &serde_json::Value, image: &str) -> serde_json::Valu
 const HEALS: Duration = Duration::from_secs(45);
 /// One that hears its Lease finds a dead watch of Bundles by the bookmarks that stay away for two and a half minutes.
 const HEALS_ALONE: Duration = Duration::from_secs(180);
-/// A watch on which nothing comes is given up after 295 s; what is late then follows at once.
-const HUB_HEALS: Duration = Duration::from_secs(360);
+/// A watch on which nothing comes is given up after 295 s; what is late then follows at once. So it is for those of an agent's
+/// member, too.
+const GIVEN_UP: Duration = Duration::from_secs(360);
 
 fn fleet() -> Script {
     Script::of_regions(2, &["east", "west"]).with(web())
 }
 
-fn web() -> serde_json::Value {
+fn web() -> Value {
     application("web", 8, &[("east", "50%"), ("west", "50%")])
 }
 
@@ -136,6 +138,21 @@ fn f17_an_agent_hears_its_lease_and_finds_that_its_watch_of_bundles_is_dead() {
 }
 
 #[test]
+fn f17_an_agent_whose_watches_of_its_member_are_dead_in_silence_finds_out_and_heals() {
+    let outcomes = warned("this watch of the member was silent", |seed| {
+        let (script, who, at) = drawn(seed);
+        let dead = On::all_of(Parties::these([who.as_str()])).to(Side::Member);
+        let map = Target::on_hub("v1", "ConfigMap", "default", "web").in_member(&who);
+        let there = object(&who, ("v1", "ConfigMap", "web"), Value::is_object);
+        script
+            .at(at, Act::EndWatches(dead, Ending::Silent))
+            .then(Act::Delete(map))
+            .at(at + GIVEN_UP, Act::check("it is there again", there))
+    });
+    struck(&outcomes, &[Kind::WatchSilenced]);
+}
+
+#[test]
 fn f17_a_hub_whose_watches_are_dead_in_silence_heals_by_itself() {
     let outcomes = good(|seed| {
         let (mut script, _, at) = drawn(seed);
@@ -148,7 +165,7 @@ fn f17_a_hub_whose_watches_are_dead_in_silence_heals_by_itself() {
         script
             .at(at, Act::EndWatches(dead, Ending::Silent))
             .then(Act::Apply(with_image(&web(), "web:2")))
-            .until(delivered_within(HUB_HEALS))
+            .until(delivered_within(GIVEN_UP))
             .finally("it told of it", alarmed(&told))
     });
     struck(&outcomes, &[Kind::WatchSilenced]);
@@ -204,7 +221,7 @@ fn f17_a_bundle_that_goes_with_an_application_of_which_nothing_is_heard_leaves_n
             .then(Act::for_a_while(Fault::Partition(vec![who]), SECOND * 30))
             .then(Act::Delete(Target::application("web")))
             .then(Act::Delete(bundle))
-            .until(delivered_within(HUB_HEALS));
+            .until(delivered_within(GIVEN_UP));
         script.finally.push(agreement(Vec::new(), Vec::new()));
         script
     });

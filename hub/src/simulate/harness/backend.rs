@@ -143,6 +143,11 @@ fn embedded(options: &FleetOptions, name: &str, start: u64) -> Server {
         true => builder.strict(),
         false => builder,
     };
+    // Stored roles say what agents may do on their hub. What they may do in their cluster is for whoever installs them to say.
+    let builder = match name == HUB {
+        true => builder.rbac(),
+        false => builder,
+    };
     match &options.stores {
         Some(stores) => builder.store(stores.open(name)).build(),
         None => builder.build(),

@@ -71,6 +71,7 @@ impl Fleet {
             &name,
             ClusterSpec {
                 accepted: true,
+                serial: 1,
                 taints: Vec::new(),
                 ..ClusterSpec::default()
             },
