@@ -29,12 +29,18 @@ pub(super) enum Answer {
     /// A merge patch of the metadata.
     Metadata(Value),
     /// Nothing: it is so already.
-    Already(&'static str),
+    Already(String),
     /// It makes no sense here.
     Refused { why: String, advice: Option<String> },
+    /// It is not what it was when the command was given, and what the command would do now nobody has seen.
+    Changed { why: String, advice: String },
 }
 
 impl Answer {
+    fn already(what: &str) -> Answer {
+        Answer::Already(what.to_owned())
+    }
+
     fn refused(why: impl Into<String>, advice: impl Into<String>) -> Answer {
         Answer::Refused {
             why: why.into(),
@@ -109,7 +115,7 @@ pub(super) fn decide(command: &Command, app: &Stands<'_>) -> Answer {
     }
     let Some(run) = &status.workflow else {
         return match command {
-            Command::Restart { step: None } => Answer::Already("about to start anew"),
+            Command::Restart { step: None } => Answer::already("about to start anew"),
             _ => Answer::refused("its run has not started", command_of("status")),
         };
     };
@@ -121,7 +127,7 @@ pub(super) fn decide(command: &Command, app: &Stands<'_>) -> Answer {
         Command::Suspend if run.terminated => Answer::refused(is_now(), command_of("status")),
         // A step that suspends the run is no pause of it: its time may end, and steps beside it go on.
         Command::Suspend if run.suspend && (run.paused || run.status != Some(StepPhase::Suspending)) => {
-            Answer::Already("suspended already")
+            Answer::already("suspended already")
         }
         Command::Suspend => Answer::Status(json!({"workflow": {"suspend": true, "paused": true}})),
         Command::Resume if run.finished || run.terminated => Answer::refused(
@@ -130,22 +136,22 @@ pub(super) fn decide(command: &Command, app: &Stands<'_>) -> Answer {
         ),
         Command::Resume if run.suspend => Answer::Status(json!({"workflow": {"suspend": false}})),
         Command::Resume if run.status == Some(StepPhase::Suspending) => {
-            Answer::Already("resumed already, and the hub takes it up")
+            Answer::already("resumed already, and the hub takes it up")
         }
         Command::Resume => {
             Answer::refused(format!("it is not suspended: {}", is_now()), command_of("status"))
         }
         Command::Terminate if run.finished => match status.phase {
-            Some(ApplicationPhase::WorkflowTerminated) => Answer::Already("terminated already"),
+            Some(ApplicationPhase::WorkflowTerminated) => Answer::already("terminated already"),
             _ => Answer::refused(format!("its run has ended: {}", is_now()), command_of("status")),
         },
-        Command::Terminate if run.terminated => Answer::Already("terminated already"),
+        Command::Terminate if run.terminated => Answer::already("terminated already"),
         Command::Terminate => Answer::Status(json!({"workflow": {"terminated": true}})),
         Command::Restart { step: None } => {
             Answer::Status(json!({"phase": "runningWorkflow", "workflow": null}))
         }
         Command::Restart { step: Some(step) } => restart_from(step, run, &command_of("status")),
-        Command::Approve { .. } => Answer::Already("approved already"),
+        Command::Approve { .. } => Answer::already("approved already"),
     }
 }
 
@@ -159,7 +165,7 @@ fn restart_from(name: &str, run: &WorkflowStatus, look: &str) -> Answer {
         );
     };
     if run.restart_from.as_deref() == Some(name) {
-        return Answer::Already("restarted already, and the hub takes it up");
+        return Answer::already("restarted already, and the hub takes it up");
     }
     if step.phase == StepPhase::Pending {
         return Answer::refused(format!("step {name} has not started"), look);
@@ -171,8 +177,8 @@ fn approve(hash: &str, app: &Stands<'_>) -> Answer {
     let approved = app.confirmed == Some(hash);
     let asked = app.status.held_deletes.as_ref().map(|held| held.hash.as_str());
     match asked {
-        Some(asked) if asked == hash && approved => Answer::Already("approved already"),
-        None if approved => Answer::Already("approved already"),
+        Some(asked) if asked == hash && approved => Answer::already("approved already"),
+        None if approved => Answer::already("approved already"),
         Some(asked) if asked == hash => {
             Answer::Metadata(json!({"annotations": {annotation::CONFIRM_DELETES: hash}}))
         }
@@ -221,6 +227,7 @@ mod tests {
             Answer::Refused { why, advice } => {
                 format!("refused: {why} → {}", advice.unwrap_or_default())
             }
+            Answer::Changed { why, advice } => format!("changed: {why} → {advice}"),
         }
     }
 

@@ -1,6 +1,9 @@
 //! `roundhouse suspend`, `resume`, `terminate`, `restart` and `approve`: what a person says to a run.
 
+mod again;
 mod decide;
+#[cfg(test)]
+pub(super) mod tests;
 
 use super::{
     Failure, hub,
@@ -8,6 +11,7 @@ use super::{
     subject::{Subject, status_of},
     terminal,
 };
+use again::{Seen, decide_again};
 use decide::{Answer, Command, decide};
 use kube::{
     Client, Error,
@@ -38,7 +42,9 @@ pub(super) struct SuspendArgs {
 /// Let a suspended run go on: a step of type suspend has its approval, a paused run continues
 ///
 /// Where a run was paused while such a step suspended it, the first resume ends the pause and the next one is the approval.
-/// Exit status 3 if the run is not suspended.
+/// What is resumed is what is seen when the command starts: where somebody else is quicker and the run waits at another step
+/// then, that one is not approved; where the run is another one then, nothing is written, and the exit status is 1. Exit status 3
+/// if the run is not suspended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     roundhouse resume web\n  \
@@ -112,12 +118,23 @@ pub(super) async fn approve(args: ApproveArgs) -> Result<ExitCode, Failure> {
     order(&args.subject, &Command::Approve { hash: args.hash }).await
 }
 
-/// Gives a command: on what was read, with its resourceVersion, and again on what somebody else wrote in between.
 async fn order(subject: &Subject, command: &Command) -> Result<ExitCode, Failure> {
     let client = subject.connect().await?;
+    let done = give(subject, &client, command).await?;
+    terminal::print(&format!("application {} {done}\n", subject.title()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Gives a command: on what was read, with its resourceVersion, and again where somebody else wrote in between and it still is
+/// what was meant when it was read first. What became of the application, as a verb with its object.
+///
+/// # Errors
+/// The command makes no sense where the application stands, or not any more; the hub refuses the write.
+async fn give(subject: &Subject, client: &Client, command: &Command) -> Result<String, Failure> {
     let title = subject.title();
+    let mut seen: Option<Seen> = None;
     for _ in 0..TRIES {
-        let application = subject.read(&client).await?;
+        let application = subject.read(client).await?;
         let status = status_of(&application);
         let written = Written::of(&application);
         let stands = Stands {
@@ -129,30 +146,29 @@ async fn order(subject: &Subject, command: &Command) -> Result<ExitCode, Failure
             timers: &written.timers,
             confirmed: confirmed(&application),
         };
-        let answer = decide(command, &stands);
+        let answer = match &seen {
+            None => decide(command, &stands),
+            Some(seen) => decide_again(command, seen, &stands),
+        };
+        let what = || format!("application {title} is not {}", command.passive());
         let written = match answer {
-            Answer::Already(what) => {
-                terminal::print(&format!("application {title} is {what}\n"))?;
-                return Ok(ExitCode::SUCCESS);
-            }
+            Answer::Already(what) => return Ok(format!("is {what}")),
             Answer::Refused { why, advice } => {
-                let what = format!("application {title} is not {}", command.passive());
-                let failure = Failure::new("E-REFUSED", what).because(why).ends_with(REFUSED);
+                let failure = Failure::new("E-REFUSED", what()).because(why).ends_with(REFUSED);
                 return Err(match advice {
                     Some(advice) => failure.advise(advice),
                     None => failure,
                 });
             }
-            Answer::Status(patch) => write(subject, &client, &application, &patch, true).await,
-            Answer::Metadata(patch) => write(subject, &client, &application, &patch, false).await,
+            Answer::Changed { why, advice } => return Err(overtaken(what(), &why).advise(advice)),
+            Answer::Status(patch) => write(subject, client, &application, &patch, true).await,
+            Answer::Metadata(patch) => write(subject, client, &application, &patch, false).await,
         };
         match written {
-            Ok(()) => {
-                let done = command.done(status.workflow.as_ref());
-                terminal::print(&format!("application {title} {done}\n"))?;
-                return Ok(ExitCode::SUCCESS);
+            Ok(()) => return Ok(command.done(status.workflow.as_ref())),
+            Err(Error::Api(answer)) if answer.code == 409 => {
+                seen.get_or_insert_with(|| Seen::of(&stands));
             }
-            Err(Error::Api(answer)) if answer.code == 409 => {}
             Err(error) => {
                 let failure = Failure::new("E-HUB", format!("application {title} was not written"));
                 return Err(hub::refused(failure, error)
@@ -161,6 +177,11 @@ async fn order(subject: &Subject, command: &Command) -> Result<ExitCode, Failure
         }
     }
     Err(crowded(subject))
+}
+
+/// Somebody else wrote the application in between, so that the command would do what nobody has asked for.
+pub(super) fn overtaken(what: String, why: &str) -> Failure {
+    Failure::new("E-CONFLICT", what).because(format!("it has changed since it was looked at: {why}"))
 }
 
 /// Others write the application faster than we do.

@@ -1,17 +1,20 @@
 //! `roundhouse rollback`: writes an old spec back.
 
+#[cfg(test)]
+mod tests;
+
 use super::revisions;
 use crate::{
     application::history::{delivered_at, rollback_target},
     cli::{
         Failure,
-        control::{REFUSED, crowded, tries},
+        control::{REFUSED, crowded, overtaken, tries},
         hub,
         subject::{Subject, status_of},
         terminal,
     },
 };
-use kube::{Error, ResourceExt, api::PostParams};
+use kube::{Client, Error, ResourceExt, api::PostParams};
 use roundhouse_api::{application::validate, hash, revision::ApplicationRevision};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -20,7 +23,9 @@ use std::process::ExitCode;
 ///
 /// Without --to: the revision that was delivered last, the current one apart. The workflow runs from its first step, with
 /// its waits and approvals. The hub knows a content that it has recorded already: the revision keeps its number and is
-/// current again. Exit status 3 if the spec is that already, or if there is nothing to go back to.
+/// current again. Where somebody else changes the spec in between and there is no --to, nothing is written: it is done if they
+/// went back to the same revision, and else the exit status is 1. Exit status 3 if the spec is that already, or if there is
+/// nothing to go back to.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     roundhouse rollback web\n  \
@@ -36,22 +41,53 @@ pub(in crate::cli) struct RollbackArgs {
 
 pub(in crate::cli) async fn rollback(args: RollbackArgs) -> Result<ExitCode, Failure> {
     let subject = &args.subject;
-    let (client, title) = (subject.connect().await?, subject.title());
+    let client = subject.connect().await?;
+    let done = go_back(subject, &client, args.to.as_deref()).await?;
+    terminal::print(&format!("application {} {done}\n", subject.title()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the spec back: over what was read, and again where somebody else wrote in between and it still goes back to the same.
+/// What became of the application, as a verb with its object.
+///
+/// # Errors
+/// There is nothing to go back to, or something else than when it was read first; the hub refuses the write.
+async fn go_back(subject: &Subject, client: &Client, to: Option<&str>) -> Result<String, Failure> {
+    let title = subject.title();
+    let mut seen: Option<Seen> = None;
     for _ in tries() {
-        let mut application = subject.read(&client).await?;
-        let all = revisions(subject, &client, &application.uid().unwrap_or_default()).await?;
+        let mut application = subject.read(client).await?;
+        if application.metadata.deletion_timestamp.is_some() {
+            return Err(refused(subject, No::new("it is being deleted")));
+        }
+        let all = revisions(subject, client, &application.uid().unwrap_or_default()).await?;
         let status = status_of(&application);
         let present = status
             .latest_revision
             .map(|latest| latest.name)
             .unwrap_or_default();
-        let target = target(&all, &present, args.to.as_deref()).map_err(|no| refused(subject, no))?;
-        let (name, spec) = (target.name_any(), &target.spec.application);
-        if application.metadata.deletion_timestamp.is_some() {
-            return Err(refused(subject, No::new("it is being deleted")));
-        }
+        let target = target(&all, &present, to);
         let now = application.data.get("spec").cloned().unwrap_or(Value::Null);
-        if hash::of_value(&now) == hash::of_value(spec) {
+        let live = hash::of_value(&now);
+        // Who names a revision goes there from wherever it stands.
+        if let (Some(seen), None) = (&seen, to) {
+            let generation = application.metadata.generation;
+            let target = target.as_ref().ok().map(|target| target.name_any());
+            match seen.meanwhile(&live, generation, target.as_deref()) {
+                Meanwhile::Same => {}
+                Meanwhile::Done => return Ok(format!("has gone back to {} already", seen.target)),
+                Meanwhile::Changed(why) => {
+                    let history = subject.command("history");
+                    return Err(overtaken(unmoved(subject), &why).advise(format!(
+                        "{history}, and rollback --to with the revision that is meant"
+                    )));
+                }
+            }
+        }
+        let target = target.map_err(|no| refused(subject, no))?;
+        let (name, spec) = (target.name_any(), &target.spec.application);
+        let wanted = hash::of_value(spec);
+        if live == wanted {
             let no = No::new(format!("its spec is that of {name} already"));
             return Err(refused(subject, no.advise(subject.command("status"))));
         }
@@ -68,13 +104,16 @@ pub(in crate::cli) async fn rollback(args: RollbackArgs) -> Result<ExitCode, Fai
             field_manager: Some("roundhouse".to_owned()),
             ..PostParams::default()
         };
-        let api = subject.api(&client);
+        let api = subject.api(client);
         match api.replace(&subject.application, &post, &application).await {
-            Ok(_) => {
-                terminal::print(&format!("application {title} goes back to {name}\n"))?;
-                return Ok(ExitCode::SUCCESS);
+            Ok(_) => return Ok(format!("goes back to {name}")),
+            Err(Error::Api(answer)) if answer.code == 409 => {
+                seen.get_or_insert(Seen {
+                    target: name,
+                    wanted,
+                    generation: application.metadata.generation,
+                });
             }
-            Err(Error::Api(answer)) if answer.code == 409 => {}
             Err(error) => {
                 let failure = Failure::new("E-HUB", format!("application {title} was not written"));
                 return Err(hub::refused(failure, error)
@@ -83,6 +122,51 @@ pub(in crate::cli) async fn rollback(args: RollbackArgs) -> Result<ExitCode, Fai
         }
     }
     Err(crowded(subject))
+}
+
+/// What was to become of an application when it was read first.
+#[derive(Debug)]
+struct Seen {
+    /// Name of the revision that it was to go back to.
+    target: String,
+    /// Hash of the spec of that.
+    wanted: String,
+    /// Generation of the application.
+    generation: Option<i64>,
+}
+
+/// What became of it since then.
+#[derive(Debug, PartialEq, Eq)]
+enum Meanwhile {
+    /// Nothing that matters to a rollback.
+    Same,
+    /// Somebody else has gone back.
+    Done,
+    /// A rollback would be another one.
+    Changed(String),
+}
+
+impl Seen {
+    /// Compares it with the hash of the spec that is there now, its generation, and where a rollback would go.
+    fn meanwhile(&self, live: &str, generation: Option<i64>, target: Option<&str>) -> Meanwhile {
+        if live == self.wanted {
+            return Meanwhile::Done;
+        }
+        if generation != self.generation {
+            return Meanwhile::Changed("its spec was changed".to_owned());
+        }
+        match target {
+            Some(target) if target == self.target => Meanwhile::Same,
+            Some(target) => Meanwhile::Changed(format!(
+                "a rollback goes to {target} now, and went to {}",
+                self.target
+            )),
+            None => Meanwhile::Changed(format!(
+                "a rollback went to {}, and there is nothing to go back to now",
+                self.target
+            )),
+        }
+    }
 }
 
 /// Why not, and what to try.
@@ -106,9 +190,14 @@ impl No {
     }
 }
 
+fn unmoved(subject: &Subject) -> String {
+    format!("application {} is not rolled back", subject.title())
+}
+
 fn refused(subject: &Subject, no: No) -> Failure {
-    let what = format!("application {} is not rolled back", subject.title());
-    let failure = Failure::new("E-REFUSED", what).because(no.why).ends_with(REFUSED);
+    let failure = Failure::new("E-REFUSED", unmoved(subject))
+        .because(no.why)
+        .ends_with(REFUSED);
     failure.advise(no.advice.unwrap_or_else(|| subject.command("history")))
 }
 
@@ -147,47 +236,5 @@ fn target<'a>(
             })
             .advise("--to with a revision that roundhouse history shows")
         }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use roundhouse_api::{names::annotation, revision::ApplicationRevisionSpec};
-
-    #[test]
-    fn a_revision_is_meant_by_number_by_name_or_not_at_all() {
-        let revision = |number: u64, delivered: bool| {
-            let spec = ApplicationRevisionSpec {
-                revision: number,
-                ..ApplicationRevisionSpec::default()
-            };
-            let mut revision = ApplicationRevision::new(&format!("web-v{number}"), spec);
-            if delivered {
-                let time = format!("2026-01-01T00:00:{number:02}Z");
-                revision
-                    .annotations_mut()
-                    .insert(annotation::DELIVERED.to_owned(), time);
-            }
-            revision
-        };
-        let all = [revision(10, false), revision(2, true), revision(9, true)];
-        let meant = |present: &str, to: Option<&str>| {
-            target(&all, present, to)
-                .map(|revision| revision.spec.revision)
-                .map_err(|no| no.why)
-        };
-        assert_eq!(meant("web-v10", None), Ok(9));
-        assert_eq!(meant("web-v9", None), Ok(2));
-        assert_eq!(meant("web-v10", Some("2")), Ok(2));
-        assert_eq!(meant("web-v10", Some("web-v10")), Ok(10));
-        assert_eq!(
-            meant("web-v10", Some("3")),
-            Err("the hub has no revision 3 of it; it has web-v2, web-v9, web-v10".to_owned())
-        );
-        let never = target(&all[..1], "web-v10", None).unwrap_err();
-        assert_eq!(never.why, "no revision of it was ever delivered");
-        let other = target(&all[1..2], "web-v2", None).unwrap_err();
-        assert_eq!(other.why, "no other revision of it was ever delivered");
     }
 }

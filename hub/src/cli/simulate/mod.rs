@@ -5,6 +5,7 @@ mod beside;
 mod bound;
 mod fleet;
 mod never;
+mod refusal;
 mod script;
 mod structured;
 #[cfg(test)]
@@ -73,8 +74,9 @@ pub(super) struct Args {
     /// versions before are delivered by then, or wait), or at TIME; may be repeated, one after the other. What is left out of it stays
     #[arg(long, value_name = "FILE[@TIME]")]
     then: Vec<Then>,
-    /// Of the clusters that a step places on, so many refuse what the agent writes, as an admission webhook does, from the
-    /// start until nothing further happens; the seed chooses which; may be repeated
+    /// Of the clusters that a step places on, so many refuse what the agent writes of applications, as an admission webhook does,
+    /// from the start until nothing further happens, or from when the first version of --then with such a step is applied; the
+    /// seed chooses which; may be repeated
     #[arg(long, value_name = "STEP:N%")]
     fail: Vec<Fail>,
     /// Let runs go on whenever this step makes them wait for a person: one of type suspend, or one with auto: false; not before

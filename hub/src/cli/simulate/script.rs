@@ -2,20 +2,18 @@
 
 use super::{
     Args,
-    asked::{Fail, Lose, Resume, Then, Until},
+    asked::{Lose, Resume, Then, Until},
     beside::{self, Files, Other},
     bound, fleet,
     never::Asked,
+    refusal::{self, Refusal},
 };
 use crate::{
     cli::{
-        Failure, plan,
+        Failure,
         proposals::{Kind, Proposed},
     },
-    simulate::{
-        fault::{Asks, Dice, Effect, On, Parties, Rule, Side},
-        run::{self, Act, Fault, Script},
-    },
+    simulate::run::{self, Act, Fault, Script},
     words,
 };
 use jiff::SignedDuration;
@@ -67,12 +65,13 @@ pub(super) fn of(
             .because("the files hold no Application")
             .advise("-f with the file of an Application too"));
     }
-    let mut present = BTreeMap::new();
+    let (mut present, mut versions) = (BTreeMap::new(), Vec::new());
     for Files { proposed, .. } in [files].into_iter().chain(changes) {
         let laid_over = proposed.iter().cloned();
         present.extend(laid_over.map(|one| ((one.kind, one.namespace.clone(), one.name.clone()), one)));
         let all: Vec<Proposed> = present.values().cloned().collect();
         bound::check(clusters, &all)?;
+        versions.push(all);
     }
     let mut script = Script::new(fleet::members(clusters)?);
     script.nodes = fleet::nodes(clusters)?;
@@ -109,7 +108,8 @@ pub(super) fn of(
         applications,
         asked: BTreeMap::new(),
     };
-    cues(made, args, clusters, (proposed, changes))
+    let refusals = refusal::of(args, clusters, &versions, &made.script.in_members)?;
+    cues(made, args, clusters, changes, &refusals)
 }
 
 fn is_of_clusters(one: &Other) -> bool {
@@ -158,21 +158,16 @@ fn cues(
     mut made: Made,
     args: &Args,
     clusters: &[Cluster],
-    (proposed, changes): (&[Proposed], &[Files]),
+    changes: &[Files],
+    refusals: &[Refusal],
 ) -> Result<Made, Failure> {
     let mut timed: Vec<(Duration, Act, Asked)> = Vec::new();
     let plain = |option: String| Asked { option, step: None };
-    for fail in &args.fail {
-        let asked = Asked {
-            option: fail.to_string(),
-            step: Some(fail.step.clone()),
-        };
-        timed.push((
-            Duration::ZERO,
-            refusal(fail, args.seed, clusters, proposed)?,
-            asked,
-        ));
-    }
+    let refusals_of = |version: usize| {
+        let begin = refusals.iter().filter(move |refusal| refusal.version == version);
+        begin.flat_map(Refusal::acts)
+    };
+    timed.extend(refusals_of(0).map(|(act, asked)| (Duration::ZERO, act, asked)));
     for lose in &args.lose {
         in_time("--lose", &lose.which, lose.at, args)?;
         let lost = Act::Begin(Fault::Partition(selected(lose, clusters)?), lose.lasting);
@@ -195,10 +190,11 @@ fn cues(
         }
     }
     let mut changed = Vec::new();
-    for (then, files) in args.then.iter().zip(changes) {
+    for (version, (then, files)) in (1..).zip(args.then.iter().zip(changes)) {
         in_time("--then", &then.file.display().to_string(), then.at, args)?;
         let acts = changes_of(then, files, &made.script.applications)?;
         let acts = acts.into_iter().map(|act| (act, plain(then.to_string())));
+        let acts = refusals_of(version).chain(acts);
         match then.at {
             Some(at) => timed.extend(acts.map(|(act, asked)| (at, act, asked))),
             None => changed.push(acts.collect()),
@@ -398,39 +394,4 @@ fn no_cluster(option: &str, which: &str, clusters: &[Cluster]) -> Failure {
             words::listed(&labels, 10)
         ))
         .advise("one of these names or labels")
-}
-
-/// Some of the clusters that the placement gives to a step refuse what is written in their namespaces; the agent's ledger is in
-/// none.
-fn refusal(fail: &Fail, seed: u64, clusters: &[Cluster], proposed: &[Proposed]) -> Result<Act, Failure> {
-    let seen = plan::offline(clusters);
-    let plans = plan::plan_all(&seen, proposed, plan::last_taint(clusters))?;
-    let mut steps: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for decision in plans.iter().flat_map(|plan| &plan.decisions) {
-        let of_step = steps.entry(&decision.spec.step).or_default();
-        of_step.extend(decision.spec.clusters.iter().cloned());
-    }
-    let Some(placed) = steps.get(fail.step.as_str()) else {
-        let names: Vec<String> = steps.keys().map(|name| (*name).to_owned()).collect();
-        return Err(Failure::new(
-            "E-STEP",
-            format!("--fail: no placing step is named {:?}", fail.step),
-        )
-        .because(format!("the placing steps are {}", words::listed(&names, 10)))
-        .advise("one of these names"));
-    };
-    if placed.is_empty() {
-        let why = format!("--fail: step {:?} places nothing on any cluster", fail.step);
-        return Err(Failure::new("E-STEP", why).advise("a step that does"));
-    }
-    let placed: Vec<String> = placed.iter().cloned().collect();
-    let many = (placed.len() * usize::from(fail.percent)).div_ceil(100);
-    let chosen = Dice::new(seed, &format!("fail {}", fail.step)).sample(&placed, many);
-    let on = On::all_of(Parties::these(chosen.iter().map(String::as_str)));
-    let on = on.to(Side::Member).that(Asks::Write).at("/namespaces/");
-    let refuse = Effect::Answer {
-        code: 403,
-        retry_after: None,
-    };
-    Ok(Act::Begin(Fault::Network(Rule::always(on, refuse)), None))
 }

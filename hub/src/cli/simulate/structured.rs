@@ -1,6 +1,6 @@
 //! A run as a value.
 
-use super::{never, script::Made};
+use super::{never, script::Made, timeline};
 use crate::{
     cli::plan,
     simulate::{monitor::Promise, run::Outcome},
@@ -11,9 +11,7 @@ use std::time::Duration;
 /// Everything that is known of a run.
 pub(super) fn of(made: &Made, outcome: &Outcome) -> Value {
     let seconds = |time: Duration| time.as_secs_f64();
-    let timeline: Vec<Value> = outcome
-        .timeline
-        .iter()
+    let timeline: Vec<Value> = timeline::told(&outcome.timeline)
         .map(|event| json!({"at": seconds(event.at), "cluster": event.who, "what": event.what}))
         .collect();
     let broken: Vec<Value> = outcome

@@ -415,6 +415,119 @@ fn some_clusters_of_a_step_refuse_what_is_written() {
     );
 }
 
+/// One step, and nothing in a namespace.
+const ROLE: &str = "
+apiVersion: core.oam.dev/v1beta1
+kind: Application
+metadata: {name: reader, namespace: default}
+spec:
+  components:
+  - name: reader
+    type: k8s-objects
+    properties:
+      objects:
+      - {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: reader}, rules: []}
+  workflow: {steps: [{name: all, type: deploy, properties: {placement: [{replicas: \"100%\"}]}}]}
+";
+
+/// Its clusters refuse it until all faults end, and that is said once.
+fn refused_until_the_end(text: &str, changes: &[&str], words: &[&str]) -> String {
+    let made = made_with(text, changes, words).unwrap();
+    let outcome = run::run(&made.script, 1);
+    assert!(outcome.is_good(), "{outcome}");
+    assert_eq!(never::of(&made, &outcome), [""; 0]);
+    assert!(outcome.seen.contains_key(&Kind::Refused), "{:?}", outcome.seen);
+    assert!(outcome.delivered_at.is_some(), "{outcome}");
+    assert_eq!(status(&made, &outcome), 0);
+    let text = timeline::draw(&made, &outcome, true);
+    let begins = "writes of c1, c2 to clusters are answered with 403, and nothing is done";
+    let lines = text.lines().filter(|line| line.ends_with(begins));
+    assert_eq!(lines.count(), 1, "{text}");
+    let order = [
+        line(&text, &[begins]),
+        line(&text, &["2 clusters: bundle ", " failed"]),
+        line(&text, &["all faults end"]),
+        line(&text, &["step all is Succeeded"]),
+    ];
+    assert!(order.is_sorted(), "{order:?}\n{text}");
+    text
+}
+
+#[test]
+fn what_is_in_no_namespace_is_refused_too() {
+    let words = ["--clusters", "2", "--fail", "all:100%"];
+    refused_until_the_end(ROLE, &[], &words);
+    let paths = |text: &str| -> Vec<String> {
+        let cues = made_of(text, &words).unwrap().script.cues.into_iter();
+        let refused = cues.filter_map(|cue| match cue.act {
+            Act::Begin(Fault::Network(rule), None) => rule.on.path,
+            _ => None,
+        });
+        refused.collect()
+    };
+    assert_eq!(paths(ROLE), ["/namespaces", "/apis/rbac.authorization.k8s.io/"]);
+    // Of a kind that only its definition says so of.
+    let shield = ROLE.replace(
+        "rbac.authorization.k8s.io/v1, kind: ClusterRole",
+        "games.io/v1, kind: Shield",
+    );
+    let definition = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shields.games.io}
+spec:
+  group: games.io
+  scope: Cluster
+  names: {kind: Shield, listKind: ShieldList, plural: shields, singular: shield}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+    assert_eq!(paths(&shield), ["/namespaces"]);
+    assert_eq!(
+        paths(&format!("{shield}---{definition}")),
+        ["/namespaces", "/apis/games.io/"]
+    );
+    let volume = ROLE.replace(
+        "rbac.authorization.k8s.io/v1, kind: ClusterRole",
+        "v1, kind: PersistentVolume",
+    );
+    assert_eq!(paths(&volume), ["/namespaces", "/api/v1/"]);
+    // The namespace of the application, and what is in it.
+    let shop = SEED.replace("namespace: default", "namespace: shop");
+    let made = made_of(&shop, &["--clusters", "2", "--fail", "step-0:100%"]).unwrap();
+    let outcome = run::run(&made.script, 1);
+    assert!(outcome.is_good() && outcome.delivered_at.is_some(), "{outcome}");
+    assert_eq!(never::of(&made, &outcome), [""; 0]);
+}
+
+#[test]
+fn a_step_of_a_second_version_fails_from_when_that_is_applied() {
+    let first = ROLE.replace("name: all", "name: before");
+    let second = ROLE.replace("name: reader}, rules", "name: writer}, rules");
+    let words = ["--clusters", "2", "--fail", "all:100%", "--then", "v2.yaml"];
+    let text = refused_until_the_end(&first, &[&second], &words);
+    let order = [
+        line(&text, &["step before is Succeeded"]),
+        line(&text, &["are answered with 403"]),
+    ];
+    assert!(order.is_sorted(), "{order:?}\n{text}");
+    let timed = ["--clusters", "2", "--fail", "all:100%", "--then", "v2.yaml@10m"];
+    let cues = made_with(&first, &[ROLE], &timed).unwrap().script.cues;
+    assert!(
+        cues[0].at == Duration::from_secs(600) && matches!(cues[0].act, Act::Begin(..)),
+        "{cues:?}"
+    );
+    let refused = made_with(&first, &[ROLE], &["--fail", "none:1%", "--then", "v2.yaml"]).unwrap_err();
+    assert_eq!(
+        refused,
+        "error: --fail: no placing step is named \"none\" [E-STEP]\ncause: the placing steps are all, before\n\
+         try:   one of these names"
+    );
+}
+
 /// The exit status of a run that ended so, where it is not 0.
 fn status(made: &script::Made, outcome: &run::Outcome) -> u8 {
     let ended = ended(outcome, &never::of(made, outcome));

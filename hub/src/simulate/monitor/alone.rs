@@ -75,13 +75,11 @@ impl Check for Alone {
                     self.removed.insert(place.clone());
                 }
             }
-            if self
-                .owed
-                .get(&place)
-                .is_some_and(|owed| is_healed(&owed.fields, commit, model))
-            {
-                self.owed.remove(&place);
+            let healed = |owed: &&Owed| is_healed(&owed.fields, commit, model);
+            if let Some(owed) = self.owed.get(&place).filter(healed) {
                 found.judges(Promise::P9);
+                self.judge(&place, owed, commit.at, found);
+                self.owed.remove(&place);
             }
             return;
         }
@@ -141,24 +139,9 @@ impl Check for Alone {
                 self.owed.retain(|(server, _), _| server != cluster);
             }
             Note::Healed(cluster) => {
-                let at = found.at;
-                for ((server, key), owed) in &self.owed {
-                    let due = self.due(server, owed.since);
-                    let late = due < at && owed.changes <= FOUGHT;
-                    if server == cluster && late {
-                        found.judges(Promise::P9);
-                        let object = Object::new(server, &key.table, &key.namespace, &key.name);
-                        let paths: Vec<&String> = owed.fields.keys().collect();
-                        let within = due.saturating_sub(owed.since);
-                        let expected = format!("what others changed to be put right within {within:?}");
-                        let since = owed.since.as_secs_f64();
-                        found.broke(
-                            Promise::P9,
-                            object,
-                            expected,
-                            format!("{paths:?} as since {since:.3} s"),
-                        );
-                    }
+                let of_it = self.owed.iter().filter(|((server, _), _)| server == cluster);
+                for (place, owed) in of_it {
+                    self.judge(place, owed, found.at, found);
                 }
                 self.owed.retain(|(server, _), _| server != cluster);
             }
@@ -168,6 +151,26 @@ impl Check for Alone {
 }
 
 impl Alone {
+    /// Tells of a difference that was not put right in time, as of this moment.
+    fn judge(&self, (server, key): &(Arc<str>, Key), owed: &Owed, at: Duration, found: &mut Found<'_>) {
+        let due = self.due(server, owed.since);
+        if due >= at || owed.changes > FOUGHT {
+            return;
+        }
+        found.judges(Promise::P9);
+        let object = Object::new(server, &key.table, &key.namespace, &key.name);
+        let paths: Vec<&String> = owed.fields.keys().collect();
+        let within = due.saturating_sub(owed.since);
+        let expected = format!("what others changed to be put right within {within:?}");
+        let since = owed.since.as_secs_f64();
+        found.broke(
+            Promise::P9,
+            object,
+            expected,
+            format!("{paths:?} as since {since:.3} s"),
+        );
+    }
+
     fn has_looked(&self, commit: &Commit) -> bool {
         let looked = self.looked.get(&commit.server);
         looked.is_some_and(|tables| tables.contains(&*commit.key.table))

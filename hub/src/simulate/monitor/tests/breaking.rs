@@ -1221,7 +1221,7 @@ async fn p9_an_agent_whose_watches_are_silent_heals_when_it_has_given_them_up_an
     let seconds = Duration::from_secs;
     // When the watches fall silent, the agent is started anew, looks at its member and is cut off, beside a change at 100 s; how
     // long after that it is judged.
-    for (silent, anew, looks, cut, judged, late) in [
+    let rows = [
         (Some(0), None, None, 0, 250, false),
         (Some(0), None, None, 0, 261, true),
         (Some(155), None, None, 0, 100, false),
@@ -1232,7 +1232,9 @@ async fn p9_an_agent_whose_watches_are_silent_heals_when_it_has_given_them_up_an
         (Some(0), Some(50), None, 60, 100, false),
         (Some(0), Some(50), None, 0, 100, false),
         (None, None, None, 0, 100, true),
-    ] {
+    ];
+    let rows = rows.iter().flat_map(|row| [(*row, false), (*row, true)]);
+    for ((silent, anew, looks, cut, judged, late), is_put_right) in rows {
         let world = World::delivered();
         for second in 0..100 + judged {
             if cut == second {
@@ -1254,6 +1256,10 @@ async fn p9_an_agent_whose_watches_are_silent_heals_when_it_has_given_them_up_an
             }
             advance(seconds(1)).await;
         }
+        // What is put right too late is late as well.
+        if is_put_right {
+            world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:1"));
+        }
         world.note(&Note::Healed(C1.into()));
         match late {
             true => world.breaks(Promise::P9, DEPLOYMENT, "to be put right within"),
@@ -1266,7 +1272,7 @@ async fn p9_an_agent_whose_watches_are_silent_heals_when_it_has_given_them_up_an
 async fn p9_what_fails_on_the_way_is_put_right_soon_after_that_and_no_later() {
     let seconds = Duration::from_secs;
     // From when on requests fail and for how long, beside a change at 100 s, and when all faults end; how long after that it is judged.
-    for (from, lasts, eased, judged, late) in [
+    let rows = [
         (90, Some(30), None, 130, false),
         (90, Some(30), None, 145, true),
         (150, Some(30), None, 195, false),
@@ -1277,7 +1283,9 @@ async fn p9_what_fails_on_the_way_is_put_right_soon_after_that_and_no_later() {
         (90, None, None, 500, false),
         (90, None, Some(120), 130, false),
         (90, None, Some(120), 145, true),
-    ] {
+    ];
+    let rows = rows.iter().flat_map(|row| [(*row, false), (*row, true)]);
+    for ((from, lasts, eased, judged, late), is_put_right) in rows {
         let world = World::delivered();
         world.note(&Note::Cut(C1.into()));
         let path = "/apis/apps/v1/namespaces/default/deployments";
@@ -1293,6 +1301,10 @@ async fn p9_what_fails_on_the_way_is_put_right_soon_after_that_and_no_later() {
                 world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
             }
             advance(seconds(1)).await;
+        }
+        // What is put right too late is late as well.
+        if is_put_right {
+            world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:1"));
         }
         world.note(&Note::Healed(C1.into()));
         match late {
