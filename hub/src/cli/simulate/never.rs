@@ -32,11 +32,6 @@ fn sentence(missed: Missed, made: &Made, outcome: &Outcome) -> Option<String> {
         }
         Missed::Fault(cue) => {
             let Asked { option, step } = made.asked.get(&cue)?;
-            // An option that stands for several faults strikes with any of them.
-            let mut faults = made.asked.iter().filter(|(_, asked)| asked.option == *option);
-            if faults.any(|(cue, _)| !outcome.missed.contains(&Missed::Fault(*cue))) {
-                return None;
-            }
             let why = match step.as_ref().filter(|step| !begun(step)) {
                 Some(step) => format!("step {step} never began"),
                 None => format!(

@@ -10,13 +10,15 @@ use crate::{
     },
     words,
 };
-use roundhouse_api::{cluster::Cluster, names::GROUP};
-use serde_json::Value;
+use roundhouse_api::cluster::Cluster;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Groups of what an agent writes for itself: its ledgers, and reviews of what it may do. Its definition is there before
-/// anything is refused.
-const OWN: [&str; 2] = [GROUP, "authorization.k8s.io"];
+/// In the paths of what an agent writes for itself: its ledgers, their definition, and reviews of what it may do.
+const OWN: [&str; 3] = [
+    "/appliedbundles",
+    "/customresourcedefinitions/appliedbundles.",
+    "/authorization.k8s.io/",
+];
 
 /// What an option makes some clusters refuse.
 #[derive(Debug)]
@@ -25,15 +27,12 @@ pub(super) struct Refusal {
     pub(super) version: usize,
     asked: Asked,
     clusters: Vec<String>,
-    /// Parts of the paths that are refused.
-    paths: Vec<String>,
 }
 
 /// The clusters of each placing step of a version.
 type Steps = BTreeMap<String, BTreeSet<String>>;
 
-/// What `--fail` makes clusters refuse, over what is applied in each version, one laid over the other. `definitions` are the kinds
-/// that all clusters have.
+/// What `--fail` makes clusters refuse, over what is applied in each version, one laid over the other.
 ///
 /// # Errors
 /// An option names a step that no version has, or that places nothing; a version cannot be planned in which it may be.
@@ -41,26 +40,20 @@ pub(super) fn of(
     args: &Args,
     clusters: &[Cluster],
     versions: &[Vec<Proposed>],
-    definitions: &[Value],
 ) -> Result<Vec<Refusal>, Failure> {
     if args.fail.is_empty() {
         return Ok(Vec::new());
     }
     let (mut steps, mut unplanned) = (Vec::new(), None);
-    let mut all = Vec::new();
     for version in versions {
         match plan::plan_all(&plan::offline(clusters), version, plan::last_taint(clusters)) {
-            Ok(plans) => {
-                steps.push(steps_of(&plans));
-                all.push(plans);
-            }
+            Ok(plans) => steps.push(steps_of(&plans)),
             Err(failure) => {
                 unplanned = Some(failure);
                 break;
             }
         }
     }
-    let paths = paths(definitions, &all);
     let mut refusals = Vec::new();
     for fail in &args.fail {
         let placed = |steps: &Steps| steps.get(&fail.step).filter(|placed| !placed.is_empty()).cloned();
@@ -76,7 +69,6 @@ pub(super) fn of(
                 step: Some(fail.step.clone()),
             },
             clusters: chosen(fail, args.seed, &placed),
-            paths: paths.clone(),
         });
     }
     Ok(refusals)
@@ -84,17 +76,15 @@ pub(super) fn of(
 
 impl Refusal {
     /// How it begins.
-    pub(super) fn acts(&self) -> impl Iterator<Item = (Act, Asked)> {
-        self.paths.iter().map(|path| {
-            let who = Parties::these(self.clusters.iter().map(String::as_str));
-            let on = On::all_of(who).to(Side::Member).that(Asks::Write).at(path);
-            let refuse = Effect::Answer {
-                code: 403,
-                retry_after: None,
-            };
-            let rule = Rule::always(on, refuse);
-            (Act::Begin(Fault::Network(rule), None), self.asked.clone())
-        })
+    pub(super) fn begins(&self) -> (Act, Asked) {
+        let who = Parties::these(self.clusters.iter().map(String::as_str));
+        let on = On::all_of(who).to(Side::Member).that(Asks::Write).but_at(&OWN);
+        let refuse = Effect::Answer {
+            code: 403,
+            retry_after: None,
+        };
+        let rule = Rule::always(on, refuse);
+        (Act::Begin(Fault::Network(rule), None), self.asked.clone())
     }
 }
 
@@ -125,48 +115,4 @@ fn chosen(fail: &Fail, seed: u64, placed: &BTreeSet<String>) -> Vec<String> {
     let placed: Vec<String> = placed.iter().cloned().collect();
     let many = (placed.len() * usize::from(fail.percent)).div_ceil(100);
     Dice::new(seed, &format!("fail {}", fail.step)).sample(&placed, many)
-}
-
-/// Every write of what is dispatched has one of these in its path, and no write of an agent for itself has: that is in no
-/// namespace.
-fn paths(definitions: &[Value], plans: &[Vec<ApplicationPlan>]) -> Vec<String> {
-    let bundles = plans.iter().flatten().flat_map(|plan| &plan.bundles);
-    let contents = bundles.filter_map(|bundle| bundle.content.as_ref());
-    let manifests: Vec<&Value> = contents.flat_map(|content| content.manifests()).collect();
-    let text = |of: &Value, pointer: &str| of.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    let brought = manifests
-        .iter()
-        .copied()
-        .filter(|manifest| manifest["kind"] == "CustomResourceDefinition");
-    let of_clusters: BTreeSet<(Option<String>, Option<String>)> = definitions
-        .iter()
-        .chain(brought)
-        .filter(|kind| {
-            kind.pointer("/spec/scope")
-                .is_some_and(|scope| scope == "Cluster")
-        })
-        .map(|kind| (text(kind, "/spec/group"), text(kind, "/spec/names/kind")))
-        .collect();
-    let mut groups = BTreeSet::new();
-    for manifest in manifests {
-        let (Some(version), Some(kind)) = (text(manifest, "/apiVersion"), text(manifest, "/kind")) else {
-            continue;
-        };
-        let group = version.split_once('/').map(|(group, _)| group.to_owned());
-        let in_namespace = manifest.pointer("/metadata/namespace").is_some();
-        // What is written into a kind that has none, the agent leaves out.
-        let is_own = group.as_deref().is_some_and(|group| OWN.contains(&group));
-        if !is_own
-            && kind != "Namespace"
-            && (!in_namespace || of_clusters.contains(&(group.clone(), Some(kind))))
-        {
-            groups.insert(group);
-        }
-    }
-    let groups = groups.into_iter().map(|group| match group {
-        Some(group) => format!("/apis/{group}/"),
-        None => "/api/v1/".to_owned(),
-    });
-    // Namespaces themselves, and what is in them.
-    std::iter::once("/namespaces".to_owned()).chain(groups).collect()
 }

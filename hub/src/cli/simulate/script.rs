@@ -108,7 +108,7 @@ pub(super) fn of(
         applications,
         asked: BTreeMap::new(),
     };
-    let refusals = refusal::of(args, clusters, &versions, &made.script.in_members)?;
+    let refusals = refusal::of(args, clusters, &versions)?;
     cues(made, args, clusters, changes, &refusals)
 }
 
@@ -165,7 +165,7 @@ fn cues(
     let plain = |option: String| Asked { option, step: None };
     let refusals_of = |version: usize| {
         let begin = refusals.iter().filter(move |refusal| refusal.version == version);
-        begin.flat_map(Refusal::acts)
+        begin.map(Refusal::begins)
     };
     timed.extend(refusals_of(0).map(|(act, asked)| (Duration::ZERO, act, asked)));
     for lose in &args.lose {

@@ -1,6 +1,6 @@
 //! A run as a value.
 
-use super::{never, script::Made, timeline};
+use super::{never, script::Made};
 use crate::{
     cli::plan,
     simulate::{monitor::Promise, run::Outcome},
@@ -11,7 +11,9 @@ use std::time::Duration;
 /// Everything that is known of a run.
 pub(super) fn of(made: &Made, outcome: &Outcome) -> Value {
     let seconds = |time: Duration| time.as_secs_f64();
-    let timeline: Vec<Value> = timeline::told(&outcome.timeline)
+    let timeline: Vec<Value> = outcome
+        .timeline
+        .iter()
         .map(|event| json!({"at": seconds(event.at), "cluster": event.who, "what": event.what}))
         .collect();
     let broken: Vec<Value> = outcome

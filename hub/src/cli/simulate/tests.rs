@@ -457,15 +457,6 @@ fn refused_until_the_end(text: &str, changes: &[&str], words: &[&str]) -> String
 fn what_is_in_no_namespace_is_refused_too() {
     let words = ["--clusters", "2", "--fail", "all:100%"];
     refused_until_the_end(ROLE, &[], &words);
-    let paths = |text: &str| -> Vec<String> {
-        let cues = made_of(text, &words).unwrap().script.cues.into_iter();
-        let refused = cues.filter_map(|cue| match cue.act {
-            Act::Begin(Fault::Network(rule), None) => rule.on.path,
-            _ => None,
-        });
-        refused.collect()
-    };
-    assert_eq!(paths(ROLE), ["/namespaces", "/apis/rbac.authorization.k8s.io/"]);
     // Of a kind that only its definition says so of.
     let shield = ROLE.replace(
         "rbac.authorization.k8s.io/v1, kind: ClusterRole",
@@ -485,16 +476,7 @@ spec:
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ";
-    assert_eq!(paths(&shield), ["/namespaces"]);
-    assert_eq!(
-        paths(&format!("{shield}---{definition}")),
-        ["/namespaces", "/apis/games.io/"]
-    );
-    let volume = ROLE.replace(
-        "rbac.authorization.k8s.io/v1, kind: ClusterRole",
-        "v1, kind: PersistentVolume",
-    );
-    assert_eq!(paths(&volume), ["/namespaces", "/api/v1/"]);
+    refused_until_the_end(&format!("{shield}---{definition}"), &[], &words);
     // The namespace of the application, and what is in it.
     let shop = SEED.replace("namespace: default", "namespace: shop");
     let made = made_of(&shop, &["--clusters", "2", "--fail", "step-0:100%"]).unwrap();

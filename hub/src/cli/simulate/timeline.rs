@@ -40,16 +40,10 @@ impl Line {
     }
 }
 
-/// What happened, once each: an option may stand for several faults of the same words.
-pub(super) fn told(events: &[Event]) -> impl Iterator<Item = &Event> {
-    let told = events.chunk_by(|one, next| one == next);
-    told.filter_map(|same| same.first())
-}
-
 /// What happens to several within a short time is put together where it began.
 pub(super) fn lines(events: &[Event]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
-    for event in told(events) {
+    for event in events {
         let Some(who) = &event.who else {
             lines.push(Line {
                 at: event.at,

@@ -88,6 +88,8 @@ pub struct On {
     pub asks: Asks,
     /// Only paths that contain this.
     pub path: Option<String>,
+    /// No paths that contain any of these.
+    pub but: Vec<String>,
 }
 
 impl On {
@@ -98,6 +100,7 @@ impl On {
             side: Side::Both,
             asks: Asks::Anything,
             path: None,
+            but: Vec::new(),
         }
     }
 
@@ -122,6 +125,13 @@ impl On {
         self
     }
 
+    /// No paths that contain any of these.
+    #[must_use]
+    pub fn but_at(mut self, paths: &[&str]) -> On {
+        self.but = paths.iter().map(|path| (*path).to_owned()).collect();
+        self
+    }
+
     /// Whether the rule is about requests between these ends.
     pub(crate) fn has_ends(&self, ends: &Ends) -> bool {
         let side = match self.side {
@@ -141,7 +151,8 @@ impl On {
             Asks::Create => *request.method() == Method::POST,
         };
         let path = request.uri().path();
-        asks && self.has_ends(ends) && self.path.as_ref().is_none_or(|part| path.contains(part))
+        let has = |part: &String| path.contains(part);
+        asks && self.has_ends(ends) && self.path.as_ref().is_none_or(has) && !self.but.iter().any(has)
     }
 }
 

@@ -57,7 +57,13 @@ pub(super) type Carried = (String, String, String);
 
 /// Whether it is the object of this key.
 pub(super) fn is_of(object: &Carried, key: &Key) -> bool {
-    object.0 == *key.table && object.1 == *key.namespace && object.2 == *key.name
+    is_at(object, &key.table, &key.namespace, &key.name)
+}
+
+/// The same of a table, namespace and name. A manifest may leave its namespace out, and give one to an object that is in none.
+fn is_at(object: &Carried, table: &str, namespace: &str, name: &str) -> bool {
+    let same = object.1 == namespace || object.1.is_empty() || namespace.is_empty();
+    same && object.0 == table && object.2 == name
 }
 
 /// One content of a Bundle.
@@ -83,9 +89,7 @@ impl Content {
 
     /// The manifest of an object.
     pub(super) fn manifest(&self, table: &str, namespace: &str, name: &str) -> Option<&Value> {
-        let is = |carried: &Carried| {
-            carried.0 == table && (carried.1.is_empty() || carried.1 == namespace) && carried.2 == name
-        };
+        let is = |carried: &Carried| is_at(carried, table, namespace, name);
         let found = self
             .manifests
             .iter()
