@@ -71,6 +71,16 @@ pub(crate) fn finalizers(value: &Value) -> Vec<&str> {
     list.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
+/// Takes a finalizer away.
+pub(crate) fn drop_finalizer(value: &mut Value, finalizer: &str) {
+    let kept: Vec<Value> = finalizers(value)
+        .into_iter()
+        .filter(|f| *f != finalizer)
+        .map(Value::from)
+        .collect();
+    set_meta(value, "finalizers", (!kept.is_empty()).then(|| kept.into()));
+}
+
 /// Whether `metadata.deletionTimestamp` is set.
 pub(crate) fn is_deleting(value: &Value) -> bool {
     !meta(value, "deletionTimestamp").is_empty()
@@ -105,6 +115,19 @@ pub(crate) fn owners(value: &Value) -> Vec<Owner> {
                 .unwrap_or(false),
         })
         .collect()
+}
+
+/// Takes the references to these owners away.
+pub(crate) fn drop_owners(value: &mut Value, uids: &[&str]) {
+    let names_one = |o: &&Value| text(o, &["uid"]).is_some_and(|uid| uids.contains(&uid));
+    let kept: Vec<Value> = at(value, &["metadata", "ownerReferences"])
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter(|o| !names_one(o))
+        .cloned()
+        .collect();
+    set_meta(value, "ownerReferences", (!kept.is_empty()).then(|| kept.into()));
 }
 
 /// Whose an object is and whether it is being deleted: all that its owner's end and its own ask for, and read in a fraction of

@@ -17,7 +17,7 @@ use crate::{
     fence::Fence,
     flow::Flow,
     health::Health,
-    kinds::{Registry, Resource},
+    kinds::Registry,
     metrics::Metrics,
     object,
     service::ApiService,
@@ -264,21 +264,10 @@ impl Core {
 
     /// Rebuilds what is derived from stored objects: custom kinds and the index of owners.
     fn load(&self) {
-        let all = |resource: &Resource| self.records(&resource.table, None);
         self.follow_revoked();
         if self.rbac.is_some() {
-            for resource in RBAC_TABLES.iter().filter_map(|table| self.resource_of(table)) {
-                for (key, _) in all(&resource) {
-                    self.follow_role(&key);
-                }
-            }
-        }
-        if let Some(definitions) = self
-            .registry
-            .by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-        {
-            for (key, _) in all(&definitions) {
-                self.follow_definition(&key);
+            for (key, _) in RBAC_TABLES.iter().flat_map(|table| self.records(table, None)) {
+                self.follow_role(&key);
             }
         }
         self.note_everything();

@@ -199,6 +199,16 @@ async fn a_definition_waits_for_objects_that_are_held() {
     );
     raw.delete(&format!("{crds}/widgets.x.dev"), json!({})).await;
     assert_eq!(raw.get(&format!("{crds}/widgets.x.dev")).await.0, 200);
+    let late = json!({"apiVersion": "x.dev/v1", "kind": "Widget", "metadata": {"name": "late"}});
+    let (code, refused) = raw.post(widgets, late).await;
+    assert_eq!(
+        (code, &refused["message"], &refused["details"]),
+        (
+            405,
+            &json!("create not allowed while custom resource definition is terminating"),
+            &json!({"group": "x.dev", "kind": "widgets"})
+        )
+    );
     raw.merge(&format!("{widgets}/w"), json!({"metadata": {"finalizers": null}}))
         .await;
     assert_eq!(raw.get(&format!("{crds}/widgets.x.dev")).await.0, 404);

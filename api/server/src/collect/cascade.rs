@@ -13,6 +13,17 @@ use crate::{
     verbs::{self, DeleteOptions, FOREGROUND, Intent, ORPHAN, Part},
 };
 
+/// How an owner stands to what it owns; in Kubernetes solid, waitingForDependentsDeletion and dangling.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It is there, and keeps what it owns.
+    Stays,
+    /// It is being deleted in the foreground, and waits for what it owns to go.
+    Waits,
+    /// It is not there.
+    Gone,
+}
+
 impl Core {
     /// The kind of a table in a version that it is stored in.
     pub(crate) fn resource_of(&self, table: &str) -> Option<Arc<Resource>> {
@@ -34,20 +45,30 @@ impl Core {
         })
     }
 
-    /// Whether the owner a reference names is there, with that uid. An owner of a kind this server does not know
-    /// counts as there: absence is no evidence.
-    fn owner_lives(&self, namespace: &str, owner: &Owner) -> bool {
+    /// How the owner that a reference names, with that uid, stands to what it owns. One of a kind this server does not know
+    /// stays: absence is no evidence.
+    fn standing(&self, namespace: &str, owner: &Owner) -> Standing {
         let Some(resource) = self.registry.by_kind(&owner.api_version, &owner.kind) else {
-            return true;
+            return Standing::Stays;
         };
         let key = Key::new(
             &resource.table,
             if resource.namespaced { namespace } else { "" },
             &owner.name,
         );
-        self.store
-            .get(&key)
-            .is_some_and(|r| Head::read(&r.bytes).uid == owner.uid)
+        let Some(record) = self.store.get(&key) else {
+            return Standing::Gone;
+        };
+        let head = Head::read(&record.bytes);
+        if head.uid != owner.uid {
+            Standing::Gone
+        } else if head.is_deleting()
+            && object::finalizers(&object::decode(&record.bytes)).contains(&FOREGROUND)
+        {
+            Standing::Waits
+        } else {
+            Standing::Stays
+        }
     }
 
     /// Deletes what only the removed object owned.
@@ -56,56 +77,47 @@ impl Core {
             return;
         }
         for key in self.owners.dependents(uid) {
-            self.collect_if_ownerless(&key);
+            self.collect(&key);
         }
     }
 
-    /// Deletes an object if none of the owners it names is there; drops references to owners that are gone.
-    pub(super) fn collect_if_ownerless(&self, key: &Key) {
+    /// Deletes an object if none of the owners it names stays; if one does, drops the references to those that do not.
+    /// What is being deleted already is left to that.
+    pub(super) fn collect(&self, key: &Key) {
         while let Some(record) = self.store.get(key) {
-            let owners = Head::read(&record.bytes).owners;
-            let gone: Vec<&Owner> = owners
-                .iter()
-                .filter(|o| !self.owner_lives(&key.namespace, o))
-                .collect();
-            if gone.is_empty() {
+            let head = Head::read(&record.bytes);
+            let standings = head.owners.iter().map(|o| (o, self.standing(&key.namespace, o)));
+            let (stay, go): (Vec<_>, Vec<_>) = standings.partition(|(_, s)| *s == Standing::Stays);
+            if go.is_empty() || head.is_deleting() {
                 return;
             }
-            if gone.len() < owners.len() {
-                for owner in gone {
-                    self.drop_owner(key, &owner.uid);
-                }
-                return;
-            }
-            if self.delete_as_read(key, &record, said_by_finalizers) {
-                return;
-            }
-        }
-    }
-
-    /// Deletes an object in the foreground if it names this uid as an owner.
-    fn delete_dependent(&self, key: &Key, uid: &str) {
-        while let Some(record) = self.store.get(key) {
-            let owned = Head::read(&record.bytes).owners.iter().any(|o| o.uid == uid);
-            if !owned || self.delete_as_read(key, &record, |_| Propagation::Foreground) {
+            let done = if stay.is_empty() {
+                // One that somebody waits for takes its own dependents along, and goes last.
+                let waited_for = go.iter().any(|(_, s)| *s == Standing::Waits)
+                    && !self.owners.dependents(&head.uid).is_empty();
+                self.delete_as_read(key, &record, waited_for.then_some(Propagation::Foreground))
+            } else {
+                let uids: Vec<&str> = go.iter().map(|(owner, _)| &*owner.uid).collect();
+                self.amend_as_read(key, &record, Part::Main, |value| {
+                    object::drop_owners(value, &uids);
+                })
+            };
+            if done {
                 return;
             }
         }
     }
 
-    /// Deletes an object that was judged by this record of it. `false` if another write came between: then it is to be
-    /// judged again.
-    fn delete_as_read(&self, key: &Key, record: &Record, propagation: fn(&Value) -> Propagation) -> bool {
+    /// Deletes an object that was judged by this record of it, as its finalizers say unless told otherwise. `false` if another
+    /// write came between: then it is to be judged again.
+    fn delete_as_read(&self, key: &Key, record: &Record, propagation: Option<Propagation>) -> bool {
         let Some(resource) = self.resource_of(&key.table) else {
             return true;
         };
         let value = verbs::decode_stored(&resource, &record.bytes);
-        if object::is_deleting(&value) {
-            return true;
-        }
         let options = DeleteOptions {
             revision: Some(object::meta(&value, "resourceVersion").to_owned()),
-            propagation: Some(propagation(&value)),
+            propagation: Some(propagation.unwrap_or_else(|| said_by_finalizers(&value))),
             ..DeleteOptions::default()
         };
         let Err(error) = verbs::remove(self, &resource, key, &options) else {
@@ -119,57 +131,44 @@ impl Core {
         true
     }
 
-    /// Takes one owner reference from an object.
-    fn drop_owner(&self, key: &Key, uid: &str) {
-        self.amend(key, |value| {
-            let kept: Vec<Value> = object::at(value, &["metadata", "ownerReferences"])
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten()
-                .filter(|o| o.get("uid").and_then(Value::as_str) != Some(uid))
-                .cloned()
-                .collect();
-            object::set_meta(value, "ownerReferences", (!kept.is_empty()).then(|| kept.into()));
-        });
-    }
-
-    /// Takes a finalizer from an object.
+    /// Takes a finalizer from an object, whatever comes between.
     pub(super) fn drop_finalizer(&self, key: &Key, finalizer: &str) {
-        self.amend(key, |value| {
-            let kept: Vec<Value> = object::finalizers(value)
-                .into_iter()
-                .filter(|f| *f != finalizer)
-                .map(Value::from)
-                .collect();
-            object::set_meta(value, "finalizers", (!kept.is_empty()).then(|| kept.into()));
-        });
-    }
-
-    /// Changes an object whatever comes between.
-    fn amend(&self, key: &Key, change: impl Fn(&mut Value)) {
-        self.amend_part(key, Part::Main, change);
+        self.amend_part(key, Part::Main, |value| object::drop_finalizer(value, finalizer));
     }
 
     /// Changes one part of an object whatever comes between.
     pub(super) fn amend_part(&self, key: &Key, part: Part, change: impl Fn(&mut Value)) {
-        let Some(resource) = self.resource_of(&key.table) else {
-            return;
-        };
-        loop {
-            let Some(record) = self.store.get(key) else { return };
-            let old = verbs::decode_stored(&resource, &record.bytes);
-            let (mut new, intent) = (old.clone(), Intent::of_controller(part));
-            change(&mut new);
-            match verbs::store_update(self, &resource, key, &record, old, new, &intent) {
-                Err(verbs::Refusal::Raced) => {}
-                Err(verbs::Refusal::Error(error)) => {
-                    self.note_refused(&error);
-                    tracing::warn!(%error, name = %key.name, "object could not be amended");
-                    return;
-                }
-                Ok(_) => return,
+        while let Some(record) = self.store.get(key) {
+            if self.amend_as_read(key, &record, part, &change) {
+                return;
             }
         }
+    }
+
+    /// Changes one part of an object that was judged by this record of it. `false` if another write came between: then it is
+    /// to be judged again.
+    pub(super) fn amend_as_read(
+        &self,
+        key: &Key,
+        record: &Record,
+        part: Part,
+        change: impl Fn(&mut Value),
+    ) -> bool {
+        let Some(resource) = self.resource_of(&key.table) else {
+            return true;
+        };
+        let old = verbs::decode_stored(&resource, &record.bytes);
+        let (mut new, intent) = (old.clone(), Intent::of_controller(part));
+        change(&mut new);
+        match verbs::store_update(self, &resource, key, record, old, new, &intent) {
+            Err(verbs::Refusal::Raced) => return false,
+            Err(verbs::Refusal::Error(error)) => {
+                self.note_refused(&error);
+                tracing::warn!(%error, name = %key.name, "object could not be amended");
+            }
+            Ok(_) => {}
+        }
+        true
     }
 
     /// An object that is being deleted and held: does what its deletion finalizers wait for.
@@ -181,18 +180,20 @@ impl Core {
         let finalizers = object::finalizers(&value);
         if finalizers.contains(&ORPHAN) {
             for dependent in self.owners.dependents(uid) {
-                self.drop_owner(&dependent, uid);
+                self.amend_part(&dependent, Part::Main, |value| {
+                    object::drop_owners(value, &[uid]);
+                });
             }
             self.drop_finalizer(key, ORPHAN);
         } else if finalizers.contains(&FOREGROUND) {
             for dependent in self.owners.dependents(uid) {
-                self.delete_dependent(&dependent, uid);
+                self.collect(&dependent);
             }
             self.release_foreground(key, uid);
         }
     }
 
-    /// After a dependent is gone: lets owners that waited for it go.
+    /// After a dependent is gone, or not theirs any longer: lets owners that waited for it go.
     pub(super) fn release_owners(&self, namespace: &str, owners: &[Owner]) {
         for owner in owners {
             if let Some(resource) = self.registry.by_kind(&owner.api_version, &owner.kind) {

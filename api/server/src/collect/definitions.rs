@@ -2,24 +2,79 @@
 
 use serde_json::Value;
 
+use super::Note;
 use crate::{
-    crd, object,
+    crd,
+    kinds::Resource,
+    object::{self, Head},
     server::Core,
     store::{Key, Range},
-    verbs::{self, DeleteOptions},
+    verbs::{self, DeleteOptions, Part},
 };
 
 impl Core {
-    /// Serves what the stored definition at this place defines: nothing if there is none.
+    /// Serves what the stored definition at this place defines: nothing if there is none, or another one has its names.
     pub(crate) fn follow_definition(&self, key: &Key) {
         // The table of the objects goes by the name of their definition.
         self.registry.follow(&key.name, || {
             let stored = self.store.get(key).map(|record| object::decode(&record.bytes));
-            stored
-                .filter(established)
-                .map(|definition| crd::resources(&definition))
-                .unwrap_or_default()
+            let Some(definition) = stored.filter(established) else {
+                return vec![];
+            };
+            // Of two that were written at once each found the names free. This is done one by one.
+            if self.name_conflict(&definition).is_some() {
+                self.notes.queue.lock().push_back(Note::NamesTaken(key.clone()));
+                return vec![];
+            }
+            crd::resources(&definition)
         });
+    }
+
+    /// Decides again on the names of a definition that were accepted although another one has them.
+    pub(super) fn decide_names(&self, key: &Key) {
+        let Some(record) = self.store.get(key) else {
+            return;
+        };
+        if self.name_conflict(&object::decode(&record.bytes)).is_some() {
+            // Every write of a definition decides on its names: one that changes nothing else, too.
+            self.amend_part(key, Part::Main, |_| {});
+        } else {
+            self.follow_definition(key);
+        }
+    }
+
+    /// Whether a definition is there and not being deleted.
+    fn definition_lives(&self, table: &str) -> bool {
+        self.store
+            .get(&definition_of(table))
+            .is_some_and(|record| !Head::says_deleting(&record.bytes))
+    }
+
+    /// Removes a new custom object if its definition goes or is gone: who creates was given the kind before, and who emptied
+    /// the definition has not seen this.
+    pub(super) fn remove_if_too_late(&self, resource: &Resource, key: &Key, new: &Value) {
+        if resource.custom.is_none() {
+            return;
+        }
+        let served = self
+            .registry
+            .by_path(&resource.group, &resource.version, &resource.plural);
+        // A version may cease to be served, and the definition stay.
+        if served.is_some_and(|now| !now.terminating) || self.definition_lives(&key.table) {
+            return;
+        }
+        self.remove_custom(resource, key, object::meta(new, "uid").to_owned());
+    }
+
+    fn remove_custom(&self, resource: &Resource, key: &Key, uid: String) {
+        let options = DeleteOptions {
+            uid: Some(uid),
+            ..DeleteOptions::default()
+        };
+        if let Err(error) = verbs::remove(self, resource, key, &options) {
+            self.note_refused(&error);
+            tracing::debug!(%error, name = %key.name, "object of a deleted definition was not deleted");
+        }
     }
 
     fn has_none(&self, table: &str) -> bool {
@@ -34,14 +89,16 @@ impl Core {
 
     /// Deletes every object of a definition that is being deleted, and the definition if that leaves none.
     pub(super) fn empty_definition(&self, key: &Key) {
+        // Listed before the look at the definition: what is of one that is made again after it is not among this.
+        let contents = self.records(&key.name, None);
+        if self.definition_lives(&key.name) {
+            return;
+        }
         if let Some(resource) = self.resource_of(&key.name) {
-            for (key, record) in self.records(&key.name, None) {
-                if object::is_deleting(&object::decode(&record.bytes)) {
-                    continue;
-                }
-                if let Err(error) = verbs::remove(self, &resource, &key, &DeleteOptions::default()) {
-                    self.note_refused(&error);
-                    tracing::debug!(%error, name = %key.name, "object of a deleted definition was not deleted");
+            for (key, record) in contents {
+                let head = Head::read(&record.bytes);
+                if !head.is_deleting() {
+                    self.remove_custom(&resource, &key, head.uid);
                 }
             }
         }
@@ -50,13 +107,13 @@ impl Core {
 
     /// Lets a definition that is being deleted go, once no object of it is left.
     pub(super) fn finish_definition(&self, table: &str) {
-        let key = Key::new(&crd::TABLE.into(), "", table);
-        let deleting = self
-            .store
-            .get(&key)
-            .is_some_and(|r| object::is_deleting(&object::decode(&r.bytes)));
-        if deleting && self.has_none(table) {
-            self.drop_finalizer(&key, crd::CLEANUP);
+        let key = definition_of(table);
+        while let Some(record) = self.store.get(&key) {
+            let ends = Head::says_deleting(&record.bytes) && self.has_none(table);
+            let drop = |value: &mut Value| object::drop_finalizer(value, crd::CLEANUP);
+            if !ends || self.amend_as_read(&key, &record, Part::Main, drop) {
+                return;
+            }
         }
     }
 
@@ -73,6 +130,11 @@ impl Core {
             .find(|r| r.group == group && r.kind == kind && !mine(&r.table));
         taken.map(|r| format!("{kind:?} is already in use by {}", r.table))
     }
+}
+
+/// The place of the definition of a table.
+fn definition_of(table: &str) -> Key {
+    Key::new(&crd::TABLE.into(), "", table)
 }
 
 fn established(definition: &Value) -> bool {

@@ -42,7 +42,7 @@ enum Note {
     OwnerGone(String),
     /// The owners of this object changed.
     OwnersChanged(Key),
-    /// An object with these owners is gone from this namespace.
+    /// An object of this namespace that named these owners is gone, or names others.
     DependentGone(String, Vec<Owner>),
     /// This object is being deleted and held.
     Held(Key),
@@ -54,6 +54,8 @@ enum Note {
     DefinitionHeld(Key),
     /// A custom object is gone from this table.
     DefinitionLost(String),
+    /// This definition says that its names are accepted, and another one has them.
+    NamesTaken(Key),
     /// An Event was written.
     EventWritten,
     /// A CertificateSigningRequest was written.
@@ -144,9 +146,6 @@ impl Core {
                 notes.push(Note::OwnerGone(
                     old.map(|o| object::meta(o, "uid")).unwrap_or_default().to_owned(),
                 ));
-                if !had.is_empty() {
-                    notes.push(Note::DependentGone(key.namespace.to_string(), had));
-                }
                 if resource.custom.is_some() {
                     notes.push(Note::DefinitionLost(key.table.to_string()));
                 }
@@ -160,14 +159,23 @@ impl Core {
             Some(_) if !refs.is_empty() && refs != had => notes.push(Note::OwnersChanged(key.clone())),
             Some(_) => {}
         }
+        if !had.is_empty() && refs != had {
+            notes.push(Note::DependentGone(key.namespace.to_string(), had));
+        }
         if !notes.is_empty() {
             self.notes.queue.lock().extend(notes);
+        }
+        if let (None, Some(new)) = (old, new) {
+            self.remove_if_too_late(resource, key, new);
         }
     }
 
     /// Notes what may be left to follow from the objects as they are: after a start, since an end of the process may have
     /// come between a write and what follows from it, and after the store refused a write.
     pub(crate) fn note_everything(&self) {
+        for (key, _) in self.records(crd::TABLE, None) {
+            self.follow_definition(&key);
+        }
         let spaces = self.store.list(&Range::all("namespaces", None));
         let spaces: BTreeSet<_> = spaces
             .into_iter()
@@ -225,13 +233,14 @@ impl Core {
             };
             match note {
                 Note::OwnerGone(uid) => self.collect_dependents(&uid),
-                Note::OwnersChanged(key) => self.collect_if_ownerless(&key),
+                Note::OwnersChanged(key) => self.collect(&key),
                 Note::DependentGone(namespace, owners) => self.release_owners(&namespace, &owners),
                 Note::Held(key) => self.follow_deletion(&key),
                 Note::NamespaceHeld(name) => self.empty_namespace(&name),
                 Note::NamespaceLost(name) => self.finish_namespace(&name),
                 Note::DefinitionHeld(key) => self.empty_definition(&key),
                 Note::DefinitionLost(table) => self.finish_definition(&table),
+                Note::NamesTaken(key) => self.decide_names(&key),
                 Note::EventWritten => self.expire_events(),
                 Note::RequestWritten => self.expire_requests(),
                 Note::RoleWritten => self.aggregate_roles(),

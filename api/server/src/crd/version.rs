@@ -136,6 +136,7 @@ pub(crate) fn resources(definition: &Value) -> Vec<Arc<Resource>> {
             table: table.clone(),
             conversion: None,
             defaulted_since: revision,
+            terminating: object::is_deleting(definition),
             custom: Some(compile(version)),
         })
     };

@@ -220,6 +220,7 @@ fn resource(row: &Row) -> Arc<Resource> {
         table: table.into(),
         conversion: row.conversion,
         defaulted_since: 0,
+        terminating: false,
         custom: None,
     })
 }

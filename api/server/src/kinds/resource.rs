@@ -87,6 +87,8 @@ pub(crate) struct Resource {
     pub(crate) conversion: Option<Conversion>,
     /// Of a custom kind the revision of its definition: what was stored later has the defaults of the schema already.
     pub(crate) defaulted_since: u64,
+    /// Of a custom kind whether its definition is being deleted: nothing new is taken then.
+    pub(crate) terminating: bool,
     /// Schema and columns of a custom resource; `None` for built-in kinds.
     pub(crate) custom: Option<Arc<CustomVersion>>,
 }
@@ -129,6 +131,12 @@ impl Resource {
             format!("{} \"{name}\" not found", self.qualified()),
         )
         .about(&self.group, &self.plural, name)
+    }
+
+    /// 405, of a custom kind whose definition is being deleted.
+    pub(crate) fn takes_nothing_new(&self) -> ApiError {
+        let message = "create not allowed while custom resource definition is terminating";
+        ApiError::new(405, "MethodNotAllowed", message).about(&self.group, &self.plural, "")
     }
 
     /// 409 `AlreadyExists`.

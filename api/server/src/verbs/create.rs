@@ -79,6 +79,9 @@ fn try_store(
     mut value: Value,
     intent: &Intent,
 ) -> Result<Stored, ApiError> {
+    if resource.terminating {
+        return Err(resource.takes_nothing_new());
+    }
     place(resource, &mut value, namespace)?;
     check_escalation(core, resource, namespace, None, &value, intent.author.as_ref())?;
     if &*resource.table == csr::TABLE {

@@ -1,5 +1,8 @@
 //! What another thread does between a look and the write that follows from it, or between a write and what follows.
 
+mod definitions;
+mod owners;
+
 use std::sync::{
     Arc,
     atomic::{AtomicI64, Ordering},
@@ -223,79 +226,6 @@ fn what_was_made_again_in_a_namespace_that_was_made_again_stays() {
     });
     world.settle();
     assert!(world.there(&late));
-}
-
-#[test]
-fn a_definition_that_goes_while_it_is_written_is_not_served() {
-    let world = World::new();
-    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.x.dev"}, "spec": {"group": "x.dev", "scope": "Namespaced",
-            "names": {"kind": "Widget", "plural": "widgets"}, "versions": [{"name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
-    let definition = create(&world.core, &definition);
-    let is_served = || world.core.registry.by_kind("x.dev/v1", "Widget").is_some();
-    assert!(is_served());
-    let same = definition.clone();
-    world.meanwhile(After, &definition, move |core| {
-        delete(core, &same, Propagation::Background);
-        core.follow_up();
-    });
-    let versions = json!([{"name": "v1", "served": true, "storage": true,
-        "schema": {"openAPIV3Schema": {"type": "object", "description": "new"}}}]);
-    let mut spec = definition["spec"].clone();
-    spec["versions"] = versions;
-    put(&world.core, &definition, &[], &json!({"spec": spec}));
-    world.settle();
-    assert!(!world.there(&definition) && !is_served());
-}
-
-#[test]
-fn of_two_writes_of_owners_the_later_one_counts() {
-    let world = World::new();
-    let owner = create(&world.core, &map("default", "owner", &[]));
-    let other = create(&world.core, &map("default", "other", &[]));
-    let child = create(&world.core, &map("default", "child", &[&other]));
-    let (same, late) = (child.clone(), owner.clone());
-    world.meanwhile(After, &child, move |core| put(core, &same, &[&late], &json!({})));
-    put(&world.core, &child, &[], &json!({}));
-    world.settle();
-    delete(&world.core, &owner, Propagation::Background);
-    world.settle();
-    assert!(!world.there(&child) && world.there(&other));
-}
-
-#[test]
-fn a_dependent_that_gets_another_owner_while_it_is_judged_stays() {
-    for propagation in [Propagation::Background, Propagation::Foreground] {
-        let world = World::new();
-        let owner = create(&world.core, &map("default", "owner", &[]));
-        let other = create(&world.core, &map("default", "other", &[]));
-        let child = create(&world.core, &map("default", "child", &[&owner]));
-        let same = child.clone();
-        world.meanwhile(Before, &child, move |core| {
-            put(core, &same, &[&other], &json!({}))
-        });
-        delete(&world.core, &owner, propagation);
-        world.settle();
-        assert!(world.there(&child), "{propagation:?}");
-        assert!(!world.there(&owner), "{propagation:?}");
-    }
-}
-
-#[test]
-fn a_dependent_that_changes_otherwise_while_it_is_judged_goes() {
-    for propagation in [Propagation::Background, Propagation::Foreground] {
-        let world = World::new();
-        let owner = create(&world.core, &map("default", "owner", &[]));
-        let child = create(&world.core, &map("default", "child", &[&owner]));
-        let (same, still) = (child.clone(), owner.clone());
-        world.meanwhile(Before, &child, move |core| {
-            put(core, &same, &[&still], &json!({"data": {"a": "b"}}));
-        });
-        delete(&world.core, &owner, propagation);
-        world.settle();
-        assert!(!world.there(&child) && !world.there(&owner), "{propagation:?}");
-    }
 }
 
 #[test]
