@@ -51,6 +51,11 @@ impl Core {
         let Some(resource) = self.registry.by_kind(&owner.api_version, &owner.kind) else {
             return Standing::Stays;
         };
+        // Of an object that is in no namespace, nobody can say in which one such an owner would be: that is a mistake, and no
+        // reason to delete it.
+        if resource.namespaced && namespace.is_empty() {
+            return Standing::Stays;
+        }
         let key = Key::new(
             &resource.table,
             if resource.namespaced { namespace } else { "" },

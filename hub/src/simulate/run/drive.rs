@@ -125,6 +125,8 @@ struct Driver<'a> {
     delivered_at: Option<Duration>,
     /// How long it took until everything was as the script expects it at the end, and what had happened when that was looked at.
     agreed: Option<(Duration, u64)>,
+    /// What had happened when it was found not to be so, and when that was.
+    differed: Option<(u64, Instant)>,
     /// When the applications were applied.
     applied: Option<Instant>,
     /// Those of [`Script::resumes`] that found somebody to let go on.
@@ -146,6 +148,7 @@ pub(super) async fn drive(stage: Stage, script: &Script) -> Outcome {
         deadline: None,
         delivered_at: None,
         agreed: None,
+        differed: None,
         applied: None,
         resumed: BTreeSet::new(),
         looked_for_resumes: None,
@@ -590,7 +593,9 @@ impl Driver<'_> {
     /// Whether everything is as the script expects it at the end; it is looked at anew where something has happened since.
     async fn looks_at_the_end(&mut self, began: Instant) {
         let happened = self.stage.monitor.happened();
-        if self.agreed.is_some_and(|(_, seen)| seen == happened) {
+        let differed = self.differed.filter(|(_, at)| at.elapsed() < LOOKS_ANYWAY);
+        let seen = self.agreed.map(|(_, seen)| seen).or(differed.map(|(seen, _)| seen));
+        if seen == Some(happened) {
             return;
         }
         for check in &self.script.finally {
@@ -601,6 +606,7 @@ impl Driver<'_> {
                 .is_err()
             {
                 self.agreed = None;
+                self.differed = Some((happened, Instant::now()));
                 return;
             }
         }

@@ -24,6 +24,10 @@ const FAULTS: u64 = 24;
 /// Virtual time in which they begin.
 const BUSY: Duration = Duration::from_secs(120);
 
+/// How long it rests at the end, and how long where everybody looks at everything by themselves meanwhile.
+const RESTS: Duration = Duration::from_secs(30);
+const LOOKED: Duration = Duration::from_secs(11 * 60);
+
 /// A cluster that nothing else is done to: it may leave.
 const LEAVES: &str = "west-10";
 
@@ -108,9 +112,11 @@ pub fn random(seed: u64) -> Script {
     for (at, act) in cues {
         script = script.at(at, act);
     }
+    // In one of ten everybody comes to look at everything by themselves before it ends.
+    let quiet = if seed.is_multiple_of(10) { LOOKED } else { RESTS };
     script.until(Until::Delivered {
         within: Duration::from_secs(900),
-        quiet: Duration::from_secs(30),
+        quiet,
     })
 }
 

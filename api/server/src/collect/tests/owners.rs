@@ -53,6 +53,18 @@ fn a_dependent_that_changes_otherwise_while_it_is_judged_goes() {
 }
 
 #[test]
+fn what_is_in_no_namespace_does_not_go_with_an_owner_that_is_in_one() {
+    let world = World::new();
+    let owner = create(&world.core, &map("default", "owner", &[]));
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "role", "ownerReferences": [reference(&owner)]}, "rules": []});
+    let role = create(&world.core, &role);
+    delete(&world.core, &owner, Propagation::Background);
+    world.settle();
+    assert!(world.there(&role) && !world.there(&owner));
+}
+
+#[test]
 fn a_dependent_with_another_owner_stays_and_holds_up_none() {
     for propagation in [Propagation::Background, Propagation::Foreground] {
         let world = World::new();
