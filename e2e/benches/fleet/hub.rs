@@ -2,8 +2,14 @@
 
 use crate::child::{Process, Role};
 use anyhow::{Context, Result, ensure};
-use kube::Client;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, Discovery, ResourceExt,
+    api::{DynamicObject, ListParams},
+    discovery::{ApiGroup, verbs},
+};
 use roundhouse_e2e::{
+    figure::Figure,
     patience::{PATIENCE, until},
     process,
 };
@@ -17,6 +23,8 @@ use tokio::time::Instant;
 
 /// How often it is asked whether it leads: so exact is what is said of it.
 const LOOK: Duration = Duration::from_millis(20);
+/// Objects of one page of a list of metadata.
+const PAGE: u32 = 1_000;
 
 /// A running hub. It is killed when dropped.
 pub(crate) struct Hub {
@@ -140,6 +148,58 @@ impl Hub {
         }
         Ok(writes)
     }
+}
+
+impl Hub {
+    /// The revision of its store.
+    pub(crate) async fn revision(&self) -> Result<u64> {
+        let first = ListParams::default().limit(1);
+        let all = Api::<Namespace>::all(self.client.clone()).list(&first).await?;
+        Ok(all.metadata.resource_version.unwrap_or_default().parse()?)
+    }
+
+    /// How many objects were written after a revision, whoever did it, by kind. Leases are left out, as above.
+    pub(crate) async fn written_after(&self, revision: u64) -> Result<BTreeMap<String, u64>> {
+        let mut written = BTreeMap::new();
+        let discovery = Discovery::new(self.client.clone()).run().await?;
+        let kinds = discovery.groups().flat_map(ApiGroup::recommended_resources);
+        let listed =
+            kinds.filter(|(kind, can)| can.supports_operation(verbs::LIST) && kind.plural != "leases");
+        for (kind, _) in listed {
+            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
+            let mut page = ListParams::default().limit(PAGE);
+            loop {
+                let list = api.list_metadata(&page).await?;
+                for object in &list.items {
+                    let version: u64 = object.resource_version().unwrap_or_default().parse()?;
+                    if version > revision {
+                        *written.entry(kind.plural.clone()).or_default() += 1;
+                    }
+                }
+                match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => page = page.continue_token(&token),
+                    None => break,
+                }
+            }
+        }
+        Ok(written)
+    }
+}
+
+/// Objects that something was written of where nothing should be: what a server does by itself is no request.
+pub(crate) fn written(scenario: &'static str, objects: &BTreeMap<String, u64>) -> Figure {
+    let count = objects.values().sum::<u64>() as f64;
+    Figure::new(
+        scenario,
+        "objects but Leases that were written meanwhile",
+        count,
+        "",
+    )
+    .exactly(0.0)
+    .note(match objects.is_empty() {
+        true => String::new(),
+        false => format!("{objects:?}"),
+    })
 }
 
 /// What was written between two looks.

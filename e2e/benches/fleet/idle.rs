@@ -1,7 +1,7 @@
 //! A delivered fleet at rest: nothing is written but Leases, and what the hub costs meanwhile.
 
 use crate::{
-    hub::since,
+    hub::{since, written},
     machine::{self, Usage},
     world::{APPLICATIONS, CLUSTERS, Seconds, Worlds},
 };
@@ -22,14 +22,16 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let world = worlds.reach(applications).await?;
     let clusters = world.clusters();
     let (before, sent) = (world.hub.writes().await?, world.agents.sent().await?);
+    let revision = world.hub.revision().await?;
     let usage = Usage::begin(&world.processes()?)?;
     tokio::time::sleep(time).await;
     let used = usage.end()?;
-    let written = since(&before, &world.hub.writes().await?);
+    let requests = since(&before, &world.hub.writes().await?);
     let received = world.agents.sent().await?;
     let (memory, _) = machine::memory(world.hub.id()?)?;
+    let objects = world.hub.written_after(revision).await?;
     let minutes = time.as_secs_f64() / 60.0;
-    let count = written.values().sum::<u64>() as f64 / minutes;
+    let count = requests.values().sum::<u64>() as f64 / minutes;
     let hub = used.of("hub");
     Ok(vec![
         Figure::new(
@@ -39,10 +41,11 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
             "",
         )
         .exactly(0.0)
-        .note(match written.is_empty() {
+        .note(match requests.is_empty() {
             true => format!("in {} s", time.as_secs()),
-            false => format!("in {} s: {written:?}", time.as_secs()),
+            false => format!("in {} s: {requests:?}", time.as_secs()),
         }),
+        written(SCENARIO, &objects),
         Figure::new(
             SCENARIO,
             "bytes of bundles that agents are sent meanwhile",

@@ -1,7 +1,7 @@
 //! `kill -9` of the hub under its agents, and a start on the same directory.
 
 use crate::{
-    hub::since,
+    hub::{since, written},
     machine::{self, Usage},
     world::{self, APPLICATIONS, CLUSTERS, Seconds, Worlds, until},
 };
@@ -37,6 +37,7 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let bundles = clusters * applications;
     let before = renewals(&world).await?;
     let sent = world.agents.sent().await?;
+    let revision = world.hub.revision().await?;
     let (mut world, started) = world.restart_hub().await?;
     let usage = Usage::begin(&world.processes()?)?;
     let served = started.elapsed();
@@ -70,9 +71,10 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let renewed = started.elapsed();
     // Agents list what they were told before, to be sure of it, within five minutes.
     sleep(size.pick(330, 30, 3).seconds()).await;
-    let written = since(&BTreeMap::new(), &world.hub.writes().await?);
+    let requests = since(&BTreeMap::new(), &world.hub.writes().await?);
     let received = world.agents.sent().await?;
     let (memory, _) = machine::memory(world.hub.id()?)?;
+    let objects = world.hub.written_after(revision).await?;
     let figures = vec![
         Figure::new(
             SCENARIO,
@@ -96,14 +98,15 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
         Figure::new(
             SCENARIO,
             "write requests but Leases after it",
-            written.values().sum::<u64>() as f64,
+            requests.values().sum::<u64>() as f64,
             "",
         )
         .exactly(0.0)
-        .note(match written.is_empty() {
+        .note(match requests.is_empty() {
             true => String::new(),
-            false => format!("{written:?}"),
+            false => format!("{requests:?}"),
         }),
+        written(SCENARIO, &objects),
         Figure::new(
             SCENARIO,
             "bytes of bundles sent to agents that have them",

@@ -66,10 +66,12 @@ pub(crate) fn tenant() -> Identity {
 
 /// Tenants are let in.
 pub(crate) fn tenants_come() -> Act {
-    Act::Apply(json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+    Act::Apply(
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
         "metadata": {"name": "tenants", "namespace": "default"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "tenants"}]}))
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "tenants"}]}),
+    )
 }
 
 /// A tenant creates one object of so many bytes after the other.

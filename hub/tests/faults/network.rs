@@ -285,7 +285,7 @@ fn f16_a_bundle_that_was_there_before_and_how_it_went_say_nothing_of_the_present
         let slow = Fault::Network(Rule::always(lists.clone().that(Asks::Watch), slow));
         let stale = Fault::Network(Rule::always(lists.that(Asks::Read), stale));
         let noted = Noted::default();
-        let still = untouched("web", &[who.clone()], &noted);
+        let still = untouched("web", std::slice::from_ref(&who), &noted);
         script
             .at(SECOND * 30, label(None))
             .then(Act::wait("its Bundle is gone", bundles("web", 5)))

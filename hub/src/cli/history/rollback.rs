@@ -62,13 +62,13 @@ async fn go_back(subject: &Subject, client: &Client, to: Option<&str>) -> Result
         }
         let all = revisions(subject, client, &application.uid().unwrap_or_default()).await?;
         let status = status_of(&application);
-        let present = status
+        let latest = status
             .latest_revision
             .map(|latest| latest.name)
             .unwrap_or_default();
-        let target = target(&all, &present, to);
         let now = application.data.get("spec").cloned().unwrap_or(Value::Null);
         let live = hash::of_value(&now);
+        let target = target(&all, present(&all, &latest, &live), to);
         // Who names a revision goes there from wherever it stands.
         if let (Some(seen), None) = (&seen, to) {
             let generation = application.metadata.generation;
@@ -199,6 +199,16 @@ fn refused(subject: &Subject, no: No) -> Failure {
         .because(no.why)
         .ends_with(REFUSED);
     failure.advise(no.advice.unwrap_or_else(|| subject.command("history")))
+}
+
+/// What nobody goes back to, by the revision that the hub recorded last and the hash of the spec: that one, unless the spec is
+/// newer than everything that was recorded.
+fn present<'a>(all: &[ApplicationRevision], latest: &'a str, live: &str) -> &'a str {
+    let is_live = |revision: &ApplicationRevision| hash::of_value(&revision.spec.application) == live;
+    match all.iter().any(is_live) {
+        true => latest,
+        false => "",
+    }
 }
 
 /// The revision that is meant.

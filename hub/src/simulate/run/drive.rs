@@ -594,7 +594,10 @@ impl Driver<'_> {
     async fn looks_at_the_end(&mut self, began: Instant) {
         let happened = self.stage.monitor.happened();
         let differed = self.differed.filter(|(_, at)| at.elapsed() < LOOKS_ANYWAY);
-        let seen = self.agreed.map(|(_, seen)| seen).or(differed.map(|(seen, _)| seen));
+        let seen = self
+            .agreed
+            .map(|(_, seen)| seen)
+            .or(differed.map(|(seen, _)| seen));
         if seen == Some(happened) {
             return;
         }

@@ -190,6 +190,19 @@ async fn what_was_applied_in_between_is_not_written_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_the_hub_has_not_recorded_yet_is_gone_back_from_by_one() {
+    let hub = hub().await;
+    apply(&hub, &spec("nginx:4")).await;
+    let done = go_back(&subject(), &hub, None).await.unwrap();
+    assert_eq!(done, "goes back to web-v3");
+    // Nor has it recorded that somebody went back.
+    apply(&hub, &spec("nginx:2")).await;
+    let refused = go_back(&subject(), &hub, None).await.unwrap_err();
+    assert_eq!(refused.status(), 3);
+    assert_eq!(live(&hub).await, spec("nginx:2"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_status_that_is_written_in_between_stops_no_rollback() {
     let hub = hub().await;
     let behind = overtaken(&hub, |hub| async move {
