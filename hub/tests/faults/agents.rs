@@ -10,6 +10,7 @@ use crate::{
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::Full;
+use parking_lot::Mutex;
 use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
@@ -434,8 +435,19 @@ fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
         let (who, changed) = (one(&mut dice, &names), after(&mut dice, 20_000, 22_500));
         let agent = Identity::agent(&who);
         let tenant = tenant();
-        let (renewed, created) = (Codes::default(), Codes::default());
+        let (renewed, created, line) = (Codes::default(), Codes::default(), Line::default());
         let mut script = script.then(tenants_come());
+        script.wires = Some(line.wires());
+        // A delivery without a flood, to compare with.
+        let before = Arc::new(Mutex::new(Duration::ZERO));
+        script = script
+            .at(SECOND * 10, Act::check("from here on", line.forget()))
+            .then(Act::Apply(with_image(&web, "web:0")))
+            .at(
+                SECOND * 15,
+                Act::check("it is noted", slowest(&line, &before, false)),
+            )
+            .at(SECOND * 19, Act::check("from here on", line.forget()));
         for n in 0..20 {
             let at = SECOND * 20 + SECOND / 10 * n;
             let (agent, tenant) = (agent.clone(), tenant.clone());
@@ -458,6 +470,10 @@ fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
                 changed + SECOND * 4,
                 Act::check("everybody has it", images("web", "web:2", names)),
             )
+            .at(
+                changed + SECOND * 4,
+                Act::check("others were served as before", slowest(&line, &before, true)),
+            )
             .at(SECOND * 80, Act::check("everybody is heard of", all_available()))
             .at(
                 SECOND * 80,
@@ -471,6 +487,36 @@ fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
     for outcome in outcomes {
         assert!(outcome.settled_after().unwrap() < SECOND * 30, "{outcome}");
     }
+}
+
+/// What the slowest of a hundred requests to the hub took that were answered, watches aside: noted, or compared with what was. On the way
+/// a request is for up to 3 ms, whoever else asks.
+fn slowest(line: &Line, before: &Arc<Mutex<Duration>>, compares: bool) -> Look {
+    let (line, before) = (line.clone(), before.clone());
+    Look::new(move |_| {
+        let sent = line.sent();
+        let asked = sent
+            .iter()
+            .filter(|sent| sent.ends.server == HUB && !sent.watches() && sent.code != 0);
+        let mut took: Vec<Duration> = asked.map(|sent| sent.took).collect();
+        took.sort_unstable();
+        let p99 = took.get(took.len() * 99 / 100).copied();
+        let looked = match (p99, compares) {
+            (None, _) => Err("nobody asked for anything".to_owned()),
+            (Some(p99), false) => {
+                *before.lock() = p99;
+                Ok(())
+            }
+            (Some(p99), true) => {
+                let before = *before.lock();
+                let most = before * 3 / 2 + SECOND / 1_000;
+                because(p99 <= most, || {
+                    format!("p99 {p99:?}, and {before:?} without the floods")
+                })
+            }
+        };
+        Box::pin(async { looked })
+    })
 }
 
 /// Every request of so many floods was done or answered with 429; of several, at least one flood's worth was done, and no more

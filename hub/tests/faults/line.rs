@@ -5,7 +5,7 @@ use http::{Method, Request};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use roundhouse_hub::simulate::{Ends, Wire, Wires, run::Look};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// A request that arrived.
@@ -18,6 +18,8 @@ pub(crate) struct Sent {
     pub(crate) query: String,
     /// 0 where there was no answer: nobody listens.
     pub(crate) code: u16,
+    /// How long it took until it was answered.
+    pub(crate) took: Duration,
     /// What was read of the answer so far, if it is kept.
     answer: Arc<Mutex<Vec<u8>>>,
 }
@@ -69,11 +71,13 @@ impl Line {
                 path: request.uri().path().to_owned(),
                 query: request.uri().query().unwrap_or_default().to_owned(),
                 code: 0,
+                took: Duration::ZERO,
                 answer: Arc::default(),
             };
             let (line, answer) = (line.clone(), wire.send(request));
             async move {
                 let answer = answer.await;
+                sent.took = sent.at.elapsed();
                 sent.code = answer.as_ref().map_or(0, |answer| answer.status().as_u16());
                 let read = line.keeps_answers.then(|| sent.answer.clone());
                 line.sent.lock().push(sent);
