@@ -112,8 +112,8 @@ pub fn random(seed: u64) -> Script {
     for (at, act) in cues {
         script = script.at(at, act);
     }
-    // In one of ten everybody comes to look at everything by themselves before it ends.
-    let quiet = if seed.is_multiple_of(10) { LOOKED } else { RESTS };
+    // In one of twenty everybody comes to look at everything by themselves before it ends.
+    let quiet = if seed.is_multiple_of(20) { LOOKED } else { RESTS };
     script.until(Until::Delivered {
         within: Duration::from_secs(900),
         quiet,
