@@ -65,7 +65,7 @@ pub(crate) fn check_hash(declared: Option<&str>, manifests: &[Value]) -> Result<
 /// confirmed it). One that was made by hand has no epoch.
 pub(crate) fn check_order(write: Write<'_>, ledger: &AppliedBundleSpec) -> Result<(), Fenced> {
     let same = ledger.bundle_uid == write.uid;
-    let earlier = went_before(write.uid, write.version, ledger);
+    let earlier = went_before(write, ledger);
     if !same && write.epoch.is_none() && earlier.is_ok() {
         return Ok(());
     }
@@ -79,14 +79,16 @@ pub(crate) fn check_order(write: Write<'_>, ledger: &AppliedBundleSpec) -> Resul
             obeyed: ledger.generation,
         });
     }
-    if found == obeyed { earlier } else { Ok(()) }
+    earlier
 }
 
-/// Checks that a Bundle did not go before the one of its name that is obeyed: a stale list may show it, and how it went.
-pub(crate) fn went_before(uid: &str, version: &str, ledger: &AppliedBundleSpec) -> Result<(), Fenced> {
+/// Checks that a Bundle did not go before the one of its name that is obeyed: a stale list may show it, and how it went. One of a
+/// newer epoch did not, whatever its numbers.
+pub(crate) fn went_before(write: Write<'_>, ledger: &AppliedBundleSpec) -> Result<(), Fenced> {
     let known = ledger.bundle_version.as_deref();
-    let obeyed = known.filter(|_| ledger.bundle_uid != uid);
-    let numbers = obeyed.and_then(|obeyed| Some((version.parse().ok()?, obeyed.parse().ok()?)));
+    let is_newer = write.epoch.unwrap_or(0) > ledger.epoch.unwrap_or(0);
+    let obeyed = known.filter(|_| ledger.bundle_uid != write.uid && !is_newer);
+    let numbers = obeyed.and_then(|obeyed| Some((write.version.parse().ok()?, obeyed.parse().ok()?)));
     match numbers {
         Some((found, obeyed)) if found < obeyed => Err(Fenced::OldBundle { found, obeyed }),
         _ => Ok(()),

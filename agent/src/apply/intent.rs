@@ -38,6 +38,7 @@ pub(crate) enum Sight<'a> {
     Deleted {
         uid: &'a str,
         version: &'a str,
+        generation: i64,
         spec: &'a BundleSpec,
         confirmed: bool,
     },
@@ -108,11 +109,18 @@ pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
         Sight::Deleted {
             uid,
             version,
+            generation,
             spec,
             confirmed,
         } => {
+            let write = Write {
+                uid,
+                version,
+                epoch: spec.epoch,
+                generation,
+            };
             // How one went that was there before says nothing of the one that is obeyed.
-            let of_this = fence::went_before(uid, version, ledger).is_ok();
+            let of_this = fence::went_before(write, ledger).is_ok();
             if of_this && spec.paused != Some(true) && has_evidence(spec, confirmed) {
                 match spec.workload.manifests.is_empty() {
                     true => gone(ledger, Intent::Remove),
@@ -294,6 +302,7 @@ mod tests {
                 Sight::Deleted {
                     uid: "u",
                     version: "20",
+                    generation: 5,
                     spec: &spec,
                     confirmed,
                 },
@@ -307,20 +316,23 @@ mod tests {
         }
         // One of that name that was there before the one that is obeyed.
         let spec = spec(true, true, false);
-        for (uid, version, expected) in [
-            ("other", "20", "remove"),
-            ("other", "9", "orphan"),
-            ("u", "9", "remove"),
+        for (uid, version, obeyed, expected) in [
+            ("other", "20", 3, "remove"),
+            ("other", "9", 3, "orphan"),
+            ("other", "9", 2, "remove"),
+            ("u", "9", 3, "remove"),
         ] {
             let mut ledger = ledger(&[Applied]);
-            ledger.bundle_version = Some("10".into());
+            (ledger.bundle_version, ledger.epoch) = (Some("10".into()), Some(obeyed));
             let sight = Sight::Deleted {
                 uid,
                 version,
+                generation: 1,
                 spec: &spec,
                 confirmed: false,
             };
-            assert_eq!(word(&intent(sight, &ledger)), expected, "{uid} {version}");
+            let got = intent(sight, &ledger);
+            assert_eq!(word(&got), expected, "{uid} {version} {obeyed}");
         }
         for (outcomes, expected) in [
             (&[][..], "forget"),

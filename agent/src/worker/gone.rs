@@ -30,6 +30,7 @@ impl Worker {
                 Sight::Deleted {
                     uid: &held.uid,
                     version: &held.resource_version,
+                    generation: held.generation,
                     spec: &spec,
                     confirmed,
                 },

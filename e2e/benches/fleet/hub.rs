@@ -158,7 +158,7 @@ impl Hub {
         Ok(all.metadata.resource_version.unwrap_or_default().parse()?)
     }
 
-    /// How many objects were written after a revision, whoever did it, by kind. Leases are left out, as above.
+    /// How many objects were written after a revision that are there, whoever wrote them, by kind. Leases are left out, as above.
     pub(crate) async fn written_after(&self, revision: u64) -> Result<BTreeMap<String, u64>> {
         let mut written = BTreeMap::new();
         let discovery = Discovery::new(self.client.clone()).run().await?;

@@ -2,6 +2,7 @@
 //! `processes/refused.rs` of the end-to-end tests: there is no TLS here.
 
 use crate::{
+    applications::runs,
     looks::{because, images, unavailable},
     runs::{SECOND, good, struck},
 };
@@ -302,6 +303,7 @@ fn f34_who_asks_for_what_is_anothers_is_refused_whatever_happens_to_the_hub() {
             ..renewal
         };
         script
+            .then(Act::wait("the newest is delivered", runs("web")))
             .then(Act::Patch(Target::cluster(ME), json!({"spec": {"serial": 2}})))
             .then(Act::wait("a word on what was revoked", ends(revoked, &wrong)))
             .then(Act::wait("it sees nothing any more", sees_its_own(false)))

@@ -110,8 +110,8 @@ fn resume(run: &WorkflowStatus, seen: &Seen, now: &Seen, app: &Stands<'_>) -> Op
         // Somebody has resumed it, and the hub has not taken that up.
         return None;
     }
-    if seen.is_paused {
-        let goes_on = !now.is_paused && !run.finished && !run.terminated;
+    if seen.is_paused && !now.is_paused {
+        let goes_on = !run.finished && !run.terminated;
         return goes_on.then(|| resumed("its pause is over", now));
     }
     let is_passed = |name: &String| {
@@ -121,7 +121,7 @@ fn resume(run: &WorkflowStatus, seen: &Seen, now: &Seen, app: &Stands<'_>) -> Op
     if !seen.waiting.is_empty() && seen.waiting.iter().all(is_passed) {
         return Some(resumed(&format!("it is past {}", named(&seen.waiting)), now));
     }
-    if now.is_paused {
+    if now.is_paused && !seen.is_paused {
         return Some(changed(app, "somebody has paused it"));
     }
     let unseen: BTreeSet<String> = now.waiting.difference(&seen.waiting).cloned().collect();
@@ -264,6 +264,17 @@ mod tests {
                 "is resumed already: its pause is over, and it waits at steps one, two for a resume of its own",
             ),
             (&paused, &on, "is resumed already: its pause is over"),
+            // What is paused now is another pause.
+            (
+                &paused,
+                &run("paused", &[("one", "succeeded"), ("two", "suspending")]),
+                "is resumed already: it is past step one, and somebody has paused it",
+            ),
+            (
+                &paused,
+                &run("paused", &[("one", "suspending"), ("two", "suspending")]),
+                "changed: it waits at step two now",
+            ),
             (&paused, &ended, "refused: it is not suspended: it is terminated"),
             (&paused, &again, "changed: its run was started again"),
         ] {

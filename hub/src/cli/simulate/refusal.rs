@@ -13,12 +13,9 @@ use crate::{
 use roundhouse_api::cluster::Cluster;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// In the paths of what an agent writes for itself: its ledgers, their definition, and reviews of what it may do.
-const OWN: [&str; 3] = [
-    "/appliedbundles",
-    "/customresourcedefinitions/appliedbundles.",
-    "/authorization.k8s.io/",
-];
+/// In the paths of what an agent writes for itself: its ledgers, and reviews of what it may do. Their definition is there before
+/// anything is refused.
+const OWN: [&str; 2] = ["/appliedbundles", "/authorization.k8s.io/"];
 
 /// What an option makes some clusters refuse.
 #[derive(Debug)]

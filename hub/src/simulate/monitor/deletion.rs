@@ -5,7 +5,7 @@ use super::{
     fields::{annotation_of, is_marked},
     model::{
         APPLICATIONS, BUNDLES, CLUSTERS, Carried, Content, LEDGERS, Ledger, Model, NAMESPACES, PLACEMENTS,
-        carried, is_of,
+        carried, is_at, is_of,
     },
     promise::{Check, Found, Note, Promise},
 };
@@ -426,8 +426,7 @@ fn drops(commit: &Commit, before: &Bundle, after: &Bundle, model: &Model, found:
     }
     let has = |bundle: &Bundle, (table, namespace, name): &Carried| {
         let mut all = bundle.spec.workload.manifests.iter().filter_map(carried);
-        let there = |of: &String| namespace.is_empty() || of.is_empty() || of == namespace;
-        all.any(|one| one.0 == *table && there(&one.1) && one.2 == *name)
+        all.any(|one| is_at(&one, table, namespace, name))
     };
     let had = revision
         .everywhere

@@ -61,7 +61,7 @@ pub(super) fn is_of(object: &Carried, key: &Key) -> bool {
 }
 
 /// The same of a table, namespace and name. A manifest may leave its namespace out, and give one to an object that is in none.
-fn is_at(object: &Carried, table: &str, namespace: &str, name: &str) -> bool {
+pub(super) fn is_at(object: &Carried, table: &str, namespace: &str, name: &str) -> bool {
     let same = object.1 == namespace || object.1.is_empty() || namespace.is_empty();
     same && object.0 == table && object.2 == name
 }
