@@ -1,7 +1,7 @@
 //! Faults of the network: F12, F14, F16.
 
 use crate::{
-    applications::{application as is_application, bundles, gone, runs, step, step_is},
+    applications::{bundles, gone, runs, step, step_is},
     looks::{because, deployment, generations, image, images},
     runs::{SECOND, after, good, is_one, of_region, one, struck},
 };
@@ -17,7 +17,13 @@ use roundhouse_hub::simulate::{
     run::{Act, Fault, Look, Script, Target, agreement, application, with_image, without_config},
 };
 use serde_json::Value;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 fn web() -> Value {
     application("web", 16, &[("east", "50%"), ("west", "50%")])
@@ -164,11 +170,26 @@ fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
     struck(&outcomes, &[Kind::Duplicated, Kind::Late, Kind::FrameDelayed]);
 }
 
-/// The Application says that it waits for a Bundle that nobody has answered.
-fn waits_for_what_was_sent() -> Look {
-    is_application("web", |status| {
-        let delivered = condition::get(&status.conditions, DELIVERED);
-        delivered.is_some_and(|delivered| delivered.message.contains("nobody has answered"))
+/// The Application says that it waits for a Bundle that nobody has answered, which is counted; or it is gone: what was sent may have
+/// arrived before.
+fn waits_for_what_was_sent(waiting: &Arc<AtomicUsize>) -> Look {
+    let waiting = waiting.clone();
+    Look::new(move |fleet| {
+        let waiting = waiting.clone();
+        Box::pin(async move {
+            let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+            let found = api.get_opt("web").await.map_err(|error| error.to_string())?;
+            let Some(found) = found else {
+                return Ok(());
+            };
+            let status = found.status.unwrap_or_default();
+            let delivered = condition::get(&status.conditions, DELIVERED);
+            let message = delivered
+                .map(|delivered| delivered.message.clone())
+                .unwrap_or_default();
+            waiting.fetch_add(1, Ordering::Relaxed);
+            because(message.contains("nobody has answered"), || message.clone())
+        })
     })
 }
 
@@ -180,16 +201,24 @@ fn f14_an_application_that_is_deleted_waits_for_bundles_that_may_yet_be_made() {
         script.at(at, Act::Delete(Target::application("web")))
     };
     good(|seed| deleted(fleet(), seed).at(SECOND * 10, Act::check("nothing keeps it", gone("web"))));
+    let waiting = Arc::default();
     let outcomes = good(|seed| {
         let made = On::all_of(Parties::these([HUB])).to(Side::Hub).that(Asks::Write);
         let late = Rule::always(made.at("/bundles"), Effect::Late(SECOND * 300));
         let script = fleet().at(SECOND / 4, Act::for_a_while(Fault::Network(late), SECOND * 2));
         deleted(script, seed)
-            .at(SECOND * 400, Act::check("it waits", waits_for_what_was_sent()))
+            .at(
+                SECOND * 400,
+                Act::check("it waits", waits_for_what_was_sent(&waiting)),
+            )
             .at(SECOND * 700, Act::check("it is gone", gone("web")))
             .at(SECOND * 700, Act::check("so are its bundles", bundles("web", 0)))
     });
     struck(&outcomes, &[Kind::Late]);
+    assert!(
+        waiting.load(Ordering::Relaxed) * 2 > outcomes.len(),
+        "{waiting:?}"
+    );
 }
 
 type Noted = Arc<Mutex<Option<Vec<(String, Option<i64>)>>>>;
