@@ -130,6 +130,17 @@ pub(crate) fn drop_owners(value: &mut Value, uids: &[&str]) {
     set_meta(value, "ownerReferences", (!kept.is_empty()).then(|| kept.into()));
 }
 
+/// Says in every reference to an owner that its deletion need not wait for this object.
+pub(crate) fn unblock_owners(value: &mut Value) {
+    let list = value.pointer_mut("/metadata/ownerReferences");
+    let list = list.and_then(Value::as_array_mut).into_iter().flatten();
+    for owner in list.filter_map(Value::as_object_mut) {
+        if owner.get("blockOwnerDeletion") == Some(&Value::Bool(true)) {
+            owner.insert("blockOwnerDeletion".into(), false.into());
+        }
+    }
+}
+
 /// Whose an object is and whether it is being deleted: all that its owner's end and its own ask for, and read in a fraction of
 /// the time that the whole takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]

@@ -25,10 +25,11 @@ enum Standing {
 }
 
 impl Core {
-    /// The kind of a table in a version that it is stored in.
+    /// The kind of a table in a version that it is stored in. Of a definition that serves none, too: it may have objects.
     pub(crate) fn resource_of(&self, table: &str) -> Option<Arc<Resource>> {
         let stored = |r: &Arc<Resource>| &*r.table == table && r.conversion.is_none();
-        self.registry.all().into_iter().find(stored)
+        let served = self.registry.all().into_iter().find(stored);
+        served.or_else(|| self.unserved_resource(table))
     }
 
     fn value_at(&self, key: &Key) -> Option<Value> {
@@ -67,39 +68,59 @@ impl Core {
         let head = Head::read(&record.bytes);
         if head.uid != owner.uid {
             Standing::Gone
-        } else if head.is_deleting()
-            && object::finalizers(&object::decode(&record.bytes)).contains(&FOREGROUND)
-        {
+        } else if waits(&record) {
             Standing::Waits
         } else {
             Standing::Stays
         }
     }
 
-    /// Deletes what only the removed object owned.
-    pub(super) fn collect_dependents(&self, uid: &str) {
+    /// Deletes what only the removed object owned, which was in this namespace, or in none.
+    pub(super) fn collect_dependents(&self, uid: &str, namespace: &str) {
         if uid.is_empty() {
             return;
         }
         for key in self.owners.dependents(uid) {
-            self.collect(&key);
+            // What is in no namespace cannot name one that was in one: see `standing`.
+            if namespace.is_empty() || !key.namespace.is_empty() {
+                self.collect(&key, Some(uid));
+            }
         }
     }
 
     /// Deletes an object if none of the owners it names stays; if one does, drops the references to those that do not.
-    /// What is being deleted already is left to that.
-    pub(super) fn collect(&self, key: &Key) {
+    /// What is being deleted already is left to that. The owner with the uid `gone` is gone even if its kind is not known any
+    /// longer: that may have gone with it.
+    pub(super) fn collect(&self, key: &Key, gone: Option<&str>) {
+        let mut unblocked = false;
         while let Some(record) = self.store.get(key) {
             let head = Head::read(&record.bytes);
-            let standings = head.owners.iter().map(|o| (o, self.standing(&key.namespace, o)));
+            let standing = |owner: &Owner| {
+                if gone == Some(&*owner.uid) {
+                    Standing::Gone
+                } else {
+                    self.standing(&key.namespace, owner)
+                }
+            };
+            let standings = head.owners.iter().map(|o| (o, standing(o)));
             let (stay, go): (Vec<_>, Vec<_>) = standings.partition(|(_, s)| *s == Standing::Stays);
             if go.is_empty() || head.is_deleting() {
                 return;
             }
             let done = if stay.is_empty() {
                 // One that somebody waits for takes its own dependents along, and goes last.
-                let waited_for = go.iter().any(|(_, s)| *s == Standing::Waits)
-                    && !self.owners.dependents(&head.uid).is_empty();
+                let dependents = self.owners.dependents(&head.uid);
+                let waited_for = go.iter().any(|(_, s)| *s == Standing::Waits) && !dependents.is_empty();
+                // Two that own each other would wait for each other: this one holds up its owners no longer.
+                let is_waiting = |k: &Key| self.store.get(k).is_some_and(|record| waits(&record));
+                if waited_for
+                    && !unblocked
+                    && head.owners.iter().any(|o| o.blocks)
+                    && dependents.iter().any(is_waiting)
+                {
+                    unblocked = self.amend_as_read(key, &record, Part::Main, object::unblock_owners);
+                    continue;
+                }
                 self.delete_as_read(key, &record, waited_for.then_some(Propagation::Foreground))
             } else {
                 let uids: Vec<&str> = go.iter().map(|(owner, _)| &*owner.uid).collect();
@@ -192,7 +213,7 @@ impl Core {
             self.drop_finalizer(key, ORPHAN);
         } else if finalizers.contains(&FOREGROUND) {
             for dependent in self.owners.dependents(uid) {
-                self.collect(&dependent);
+                self.collect(&dependent, None);
             }
             self.release_foreground(key, uid);
         }
@@ -224,6 +245,12 @@ impl Core {
             self.drop_finalizer(key, FOREGROUND);
         }
     }
+}
+
+/// Whether an object is being deleted in the foreground, and waits for what it owns to go.
+fn waits(record: &Record) -> bool {
+    Head::says_deleting(&record.bytes)
+        && object::finalizers(&object::decode(&record.bytes)).contains(&FOREGROUND)
 }
 
 /// How the finalizers of an object say that it is to be deleted.

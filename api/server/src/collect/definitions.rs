@@ -1,5 +1,7 @@
 //! Definitions come and go: kinds are served at once, and go with their objects.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::Note;
@@ -13,34 +15,82 @@ use crate::{
 };
 
 impl Core {
-    /// Serves what the stored definition at this place defines: nothing if there is none, or another one has its names.
+    /// Serves what the stored definition at this place defines: nothing if there is none, or another one has its names. Notes
+    /// which definitions are to be decided on again.
     pub(crate) fn follow_definition(&self, key: &Key) {
-        // The table of the objects goes by the name of their definition.
-        self.registry.follow(&key.name, || {
-            let stored = self.store.get(key).map(|record| object::decode(&record.bytes));
-            let Some(definition) = stored.filter(established) else {
-                return vec![];
-            };
-            // Of two that were written at once each found the names free. This is done one by one.
-            if self.name_conflict(&definition).is_some() {
-                self.notes.queue.lock().push_back(Note::NamesTaken(key.clone()));
-                return vec![];
-            }
-            crd::resources(&definition)
-        });
+        let in_doubt = self.serve_definition(key);
+        if in_doubt {
+            self.notes.queue.lock().push_back(Note::NamesInDoubt(key.clone()));
+        }
     }
 
-    /// Decides again on the names of a definition that were accepted although another one has them.
-    pub(super) fn decide_names(&self, key: &Key) {
-        let Some(record) = self.store.get(key) else {
-            return;
-        };
-        if self.name_conflict(&object::decode(&record.bytes)).is_some() {
-            // Every write of a definition decides on its names: one that changes nothing else, too.
-            self.amend_part(key, Part::Main, |_| {});
-        } else {
-            self.follow_definition(key);
+    /// As [`Self::follow_definition`]; whether what the definition says of its names is not so.
+    fn serve_definition(&self, key: &Key) -> bool {
+        let (mut in_doubt, mut left) = (false, false);
+        // The table of the objects goes by the name of their definition.
+        self.registry.follow(&key.name, || {
+            let had = self.registry.all().into_iter().find(|r| r.table == key.name);
+            let stored = self.store.get(key).map(|record| object::decode(&record.bytes));
+            let Some(definition) = stored else {
+                left = true;
+                return vec![];
+            };
+            left = had.is_some_and(|had| had.kind != kind_of(&definition));
+            // Of two that were written at once each found the names free. This is done one by one.
+            let free = self.name_conflict(&definition).is_none();
+            let accepted = established(&definition);
+            in_doubt = free != accepted;
+            if free && accepted {
+                crd::resources(&definition)
+            } else {
+                vec![]
+            }
+        });
+        if left {
+            self.note_refused_definitions(&key.name);
         }
+        in_doubt
+    }
+
+    /// Notes the definitions whose names were refused, now that the definition of this table has left its own to others.
+    fn note_refused_definitions(&self, table: &str) {
+        let group = |table: &str| table.split_once('.').map(|(_, group)| group.to_owned());
+        let refused = self
+            .definitions(|key| group(&key.name) == group(table))
+            .into_iter();
+        let refused = refused.filter(|(_, definition)| !established(definition));
+        let notes = refused.map(|(key, _)| Note::NamesInDoubt(key));
+        self.notes.queue.lock().extend(notes);
+    }
+
+    /// The definitions at these places, the oldest first.
+    pub(super) fn definitions(&self, at: impl Fn(&Key) -> bool) -> Vec<(Key, Value)> {
+        let there = self.records(crd::TABLE, None).filter(|(key, _)| at(key));
+        let mut found: Vec<_> = there
+            .map(|(key, record)| (key, object::decode(&record.bytes)))
+            .collect();
+        found.sort_by_cached_key(|(_, definition)| object::meta(definition, "creationTimestamp").to_owned());
+        found
+    }
+
+    /// Decides again on the names of a definition, if what it says of them is not so.
+    pub(super) fn decide_names(&self, key: &Key) {
+        while let Some(record) = self.store.get(key) {
+            let definition = object::decode(&record.bytes);
+            let free = self.name_conflict(&definition).is_none();
+            // Every write of a definition decides on its names: one that changes nothing else, too.
+            if free == established(&definition) || self.amend_as_read(key, &record, Part::Main, |_| {}) {
+                break;
+            }
+        }
+        // Not noted again if it still is in doubt: a write that was refused would be so without end.
+        self.serve_definition(key);
+    }
+
+    /// What the objects of a definition are stored as that serves none.
+    pub(super) fn unserved_resource(&self, table: &str) -> Option<Arc<Resource>> {
+        let record = self.store.get(&definition_of(table))?;
+        crd::stored_as(&object::decode(&record.bytes))
     }
 
     /// Whether a definition is there and not being deleted.
@@ -121,7 +171,7 @@ impl Core {
     pub(crate) fn name_conflict(&self, definition: &Value) -> Option<String> {
         let text = |path: &[&str]| object::text(definition, path).unwrap_or_default();
         let (group, plural) = (text(&["spec", "group"]), text(&["spec", "names", "plural"]));
-        let kind = text(&["spec", "names", "kind"]);
+        let kind = kind_of(definition);
         let mine = |table: &str| table == format!("{plural}.{group}");
         let taken = self
             .registry
@@ -135,6 +185,10 @@ impl Core {
 /// The place of the definition of a table.
 fn definition_of(table: &str) -> Key {
     Key::new(&crd::TABLE.into(), "", table)
+}
+
+fn kind_of(definition: &Value) -> &str {
+    object::text(definition, &["spec", "names", "kind"]).unwrap_or_default()
 }
 
 fn established(definition: &Value) -> bool {

@@ -38,8 +38,8 @@ use crate::{
 /// Something to look at after a write.
 #[derive(Debug)]
 enum Note {
-    /// The object with this uid is gone.
-    OwnerGone(String),
+    /// The object with this uid is gone; it was in this namespace, or in none.
+    OwnerGone(String, String),
     /// The owners of this object changed.
     OwnersChanged(Key),
     /// An object of this namespace that named these owners is gone, or names others.
@@ -54,8 +54,8 @@ enum Note {
     DefinitionHeld(Key),
     /// A custom object is gone from this table.
     DefinitionLost(String),
-    /// This definition says that its names are accepted, and another one has them.
-    NamesTaken(Key),
+    /// What this definition says of its names may not be so: that they are accepted, or that another one has them.
+    NamesInDoubt(Key),
     /// An Event was written.
     EventWritten,
     /// A CertificateSigningRequest was written.
@@ -145,6 +145,7 @@ impl Core {
             None => {
                 notes.push(Note::OwnerGone(
                     old.map(|o| object::meta(o, "uid")).unwrap_or_default().to_owned(),
+                    key.namespace.to_string(),
                 ));
                 if resource.custom.is_some() {
                     notes.push(Note::DefinitionLost(key.table.to_string()));
@@ -173,7 +174,8 @@ impl Core {
     /// Notes what may be left to follow from the objects as they are: after a start, since an end of the process may have
     /// come between a write and what follows from it, and after the store refused a write.
     pub(crate) fn note_everything(&self) {
-        for (key, _) in self.records(crd::TABLE, None) {
+        // Of two that have the same names the older one keeps them.
+        for (key, _) in self.definitions(|_| true) {
             self.follow_definition(&key);
         }
         let spaces = self.store.list(&Range::all("namespaces", None));
@@ -232,15 +234,15 @@ impl Core {
                 return;
             };
             match note {
-                Note::OwnerGone(uid) => self.collect_dependents(&uid),
-                Note::OwnersChanged(key) => self.collect(&key),
+                Note::OwnerGone(uid, namespace) => self.collect_dependents(&uid, &namespace),
+                Note::OwnersChanged(key) => self.collect(&key, None),
                 Note::DependentGone(namespace, owners) => self.release_owners(&namespace, &owners),
                 Note::Held(key) => self.follow_deletion(&key),
                 Note::NamespaceHeld(name) => self.empty_namespace(&name),
                 Note::NamespaceLost(name) => self.finish_namespace(&name),
                 Note::DefinitionHeld(key) => self.empty_definition(&key),
                 Note::DefinitionLost(table) => self.finish_definition(&table),
-                Note::NamesTaken(key) => self.decide_names(&key),
+                Note::NamesInDoubt(key) => self.decide_names(&key),
                 Note::EventWritten => self.expire_events(),
                 Note::RequestWritten => self.expire_requests(),
                 Note::RoleWritten => self.aggregate_roles(),

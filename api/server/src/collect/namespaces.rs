@@ -6,7 +6,7 @@ use crate::{
     object::{self, Head},
     server::Core,
     store::{Kept, Key, Range},
-    verbs::{self, DeleteOptions},
+    verbs::{self, DeleteOptions, Part},
 };
 
 impl Core {
@@ -63,25 +63,22 @@ impl Core {
 
     /// Removes a terminating namespace in which nothing is left.
     pub(super) fn finish_namespace(&self, namespace: &str) {
-        let Some(record) = self.namespace(namespace) else {
-            return;
-        };
-        let found = object::decode(&record.bytes);
-        let held = object::at(&found, &["spec", "finalizers"]).and_then(Value::as_array);
-        let ours = held.is_some_and(|l| l.iter().any(|f| f == "kubernetes"));
-        if !object::is_deleting(&found) || !ours || !self.contents(namespace, 1).is_empty() {
-            return;
-        }
-        let Some(resource) = self.registry.by_kind("v1", "Namespace") else {
-            return;
-        };
-        let key = Key::new(&resource.table, "", namespace);
-        self.amend_part(&key, verbs::Part::Finalize, |value| {
+        let key = Key::new(&"namespaces".into(), "", namespace);
+        let drop = |value: &mut Value| {
             if let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut)
                 && let Some(list) = spec.get_mut("finalizers").and_then(Value::as_array_mut)
             {
                 list.retain(|f| f != "kubernetes");
             }
-        });
+        };
+        while let Some(record) = self.store.get(&key) {
+            let found = object::decode(&record.bytes);
+            let held = object::at(&found, &["spec", "finalizers"]).and_then(Value::as_array);
+            let ours = held.is_some_and(|l| l.iter().any(|f| f == "kubernetes"));
+            let ends = object::is_deleting(&found) && ours && self.contents(namespace, 1).is_empty();
+            if !ends || self.amend_as_read(&key, &record, Part::Finalize, drop) {
+                return;
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ mod version;
 pub(crate) use names::check as check_definition;
 pub(crate) use status::{establish, terminate};
 pub(crate) use version::CustomVersion;
-pub(crate) use version::resources;
+pub(crate) use version::{resources, stored_as};
 
 /// Table definitions are stored in.
 pub(crate) const TABLE: &str = "customresourcedefinitions.apiextensions.k8s.io";

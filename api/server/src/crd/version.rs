@@ -87,6 +87,15 @@ fn compile(version: &Value) -> Arc<CustomVersion> {
 
 /// The kinds a (checked) definition serves, one per served version.
 pub(crate) fn resources(definition: &Value) -> Vec<Arc<Resource>> {
+    versions_that_are("served", definition)
+}
+
+/// The kind a (checked) definition stores its objects as, whether it serves that or not.
+pub(crate) fn stored_as(definition: &Value) -> Option<Arc<Resource>> {
+    versions_that_are("storage", definition).pop()
+}
+
+fn versions_that_are(what: &str, definition: &Value) -> Vec<Arc<Resource>> {
     let text = |path: &[&str]| object::text(definition, path).unwrap_or_default().to_owned();
     let words = |path: &[&str]| -> Vec<Text> {
         let list = object::at(definition, path).and_then(Value::as_array);
@@ -140,11 +149,7 @@ pub(crate) fn resources(definition: &Value) -> Vec<Arc<Resource>> {
             custom: Some(compile(version)),
         })
     };
-    versions
-        .iter()
-        .filter(|v| flag(v, "served"))
-        .map(resource)
-        .collect()
+    versions.iter().filter(|v| flag(v, what)).map(resource).collect()
 }
 
 fn scale_paths(scale: &Value) -> ScalePaths {

@@ -191,3 +191,109 @@ fn a_definition_is_accepted_if_the_other_one_of_its_kind_went_meanwhile() {
     assert!(!world.there(&definition("widgets")));
     assert!(world.core.registry.by_path("x.dev", "v1", "gadgets").is_some());
 }
+
+#[test]
+fn what_an_object_owned_goes_with_the_definition_of_its_owner() {
+    let world = World::new();
+    create(&world.core, &definition("widgets"));
+    let [owner, other] = ["w", "v"].map(|name| create(&world.core, &widget(name)));
+    let owned = create(&world.core, &map("default", "owned", &[&owner]));
+    let twice = create(&world.core, &map("default", "twice", &[&owner, &other]));
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "role", "ownerReferences": [reference(&owner)]}, "rules": []});
+    let role = create(&world.core, &role);
+    delete(&world.core, &definition("widgets"), Propagation::Background);
+    world.settle();
+    assert!(!world.there(&definition("widgets")));
+    assert!(!world.there(&owned) && !world.there(&twice));
+    assert!(
+        world.there(&role),
+        "it is in no namespace, and cannot have such an owner"
+    );
+}
+
+#[test]
+fn a_definition_that_serves_nothing_goes_with_its_objects() {
+    for refused in [false, true] {
+        let world = World::new();
+        let made = create(&world.core, &definition("widgets"));
+        let [free, held] = [widget("w"), held_widget()].map(|object| {
+            create(&world.core, &object);
+            place(&world.core, &object).1
+        });
+        let serve = |served: bool| {
+            let mut spec = made["spec"].clone();
+            spec["versions"][0]["served"] = served.into();
+            put(&world.core, &made, &[], &json!({"spec": spec}));
+        };
+        serve(false);
+        if refused {
+            create(&world.core, &definition("gadgets"));
+            serve(true);
+            assert_eq!(accepted(&world.core), [true, false]);
+        }
+        delete(&world.core, &made, Propagation::Background);
+        world.settle();
+        assert!(world.core.store.get(&free).is_none(), "{refused}");
+        assert!(
+            world.core.store.get(&held).is_some() && world.there(&made),
+            "{refused}"
+        );
+        world.core.drop_finalizer(&held, "x.dev/hold");
+        world.settle();
+        assert!(
+            world.core.store.get(&held).is_none() && !world.there(&made),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn a_definition_is_accepted_when_the_other_one_of_its_kind_goes() {
+    let world = two_of_a_kind();
+    world.settle();
+    delete(&world.core, &definition("widgets"), Propagation::Background);
+    world.settle();
+    create(&world.core, &definition("widgets"));
+    world.settle();
+    assert_eq!(accepted(&world.core), [true, false]);
+}
+
+#[test]
+fn a_definition_is_accepted_when_the_other_one_of_its_kind_is_made_again_of_another() {
+    let world = two_of_a_kind();
+    world.settle();
+    delete(&world.core, &definition("widgets"), Propagation::Background);
+    world.meanwhile(After, &definition("widgets"), |core| {
+        let mut other = definition("widgets");
+        other["spec"]["names"]["kind"] = "Other".into();
+        create(core, &other);
+    });
+    world.settle();
+    assert_eq!(accepted(&world.core), [true, true]);
+}
+
+#[test]
+fn a_definition_is_accepted_if_the_other_one_of_its_kind_goes_while_its_names_are_decided() {
+    let world = two_of_a_kind();
+    world.meanwhile(Before, &definition("gadgets"), |core| {
+        delete(core, &definition("widgets"), Propagation::Background);
+        core.drop_finalizer(&place(core, &definition("widgets")).1, crd::CLEANUP);
+    });
+    world.settle();
+    assert!(!world.there(&definition("widgets")));
+    assert!(world.core.registry.by_path("x.dev", "v1", "gadgets").is_some());
+}
+
+#[test]
+fn of_two_definitions_of_a_kind_the_older_one_is_accepted_after_a_restart() {
+    let world = World::new();
+    let seconds = world.seconds.clone();
+    world.meanwhile(Before, &definition("gadgets"), move |core| {
+        seconds.fetch_sub(10, Ordering::Relaxed);
+        create(core, &definition("widgets"));
+    });
+    create(&world.core, &definition("gadgets"));
+    let core = Server::builder().store(world.store).build().core;
+    assert_eq!(accepted(&core), [false, true]);
+}

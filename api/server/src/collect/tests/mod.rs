@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     Server,
     kinds::Resource,
-    object::meta,
+    object::{self, meta},
     request::Propagation,
     server::Core,
     store::{Change, Expect, Key, MemoryStore, Record, Store, StoreLayer, StoreLimits, WriteError},
@@ -226,6 +226,27 @@ fn what_was_made_again_in_a_namespace_that_was_made_again_stays() {
     });
     world.settle();
     assert!(world.there(&late));
+}
+
+#[test]
+fn a_namespace_that_is_made_again_while_it_is_finished_stays_whole() {
+    let world = World::new();
+    create(&world.core, &namespace());
+    let mut held = map("n", "held", &[]);
+    held["metadata"]["finalizers"] = json!(["x.dev/hold"]);
+    create(&world.core, &held);
+    delete(&world.core, &namespace(), Propagation::Background);
+    world.settle();
+    let key = place(&world.core, &held).1;
+    world.meanwhile(Before, &namespace(), |core| {
+        core.finish_namespace("n");
+        create(core, &namespace());
+    });
+    world.core.drop_finalizer(&key, "x.dev/hold");
+    world.settle();
+    let key = place(&world.core, &namespace()).1;
+    let stored = object::decode(&world.core.store.get(&key).unwrap().bytes);
+    assert_eq!(stored["spec"]["finalizers"], json!(["kubernetes"]));
 }
 
 #[test]

@@ -113,6 +113,25 @@ fn a_dependent_of_owners_that_all_go_goes_with_what_it_owns_first() {
 }
 
 #[test]
+fn two_that_own_each_other_go_and_what_one_of_them_owns_goes_first() {
+    let world = World::new();
+    let [one, two] = ["one", "two"].map(|name| create(&world.core, &map("default", name, &[])));
+    let mut held = map("default", "held", &[&two]);
+    held["metadata"]["finalizers"] = json!(["x.dev/hold"]);
+    create(&world.core, &held);
+    put(&world.core, &one, &[&two], &json!({}));
+    put(&world.core, &two, &[&one], &json!({}));
+    world.settle();
+    delete(&world.core, &one, Propagation::Foreground);
+    world.settle();
+    assert!(!world.there(&one) && world.there(&two) && world.there(&held));
+    let key = place(&world.core, &held).1;
+    world.core.drop_finalizer(&key, "x.dev/hold");
+    world.settle();
+    assert!(!world.there(&two) && !world.there(&held));
+}
+
+#[test]
 fn an_owner_waits_for_none_that_does_not_name_it_any_longer() {
     let world = World::new();
     let owner = create(&world.core, &map("default", "owner", &[]));
