@@ -40,6 +40,8 @@ pub(super) const REVISIONS: &str = "applicationrevisions.core.oam.dev";
 pub(super) const PLACEMENTS: &str = "placements.roundhouse.dev";
 /// Table of Clusters.
 pub(super) const CLUSTERS: &str = "clusters.roundhouse.dev";
+/// The same of what agents tell of their clusters.
+pub(super) const REPORTS: &str = "clusterreports.roundhouse.dev";
 /// Table of ledgers.
 pub(super) const LEDGERS: &str = "appliedbundles.roundhouse.dev";
 /// Table of namespaces.

@@ -2,20 +2,32 @@
 
 use super::{
     commit::Commit,
-    model::{LEASES, Model},
+    model::{CLUSTERS, LEASES, Model, REPORTS},
     promise::{Check, Found, Note, Promise},
 };
+use crate::simulate::HUB;
+use std::time::Duration;
+
+/// What a hub has lost with its backup of what agents told of their clusters, they tell again when they look at it next, every five
+/// minutes; and it says so in their Clusters.
+const TOLD_AGAIN: Duration = Duration::from_secs(330);
 
 #[derive(Debug, Default)]
 pub(super) struct Steady {
     quiet: bool,
+    /// When the hub was put back to an earlier state.
+    restored: Option<Duration>,
 }
 
 impl Check for Steady {
     fn committed(&mut self, commit: &Commit, _: &Model, found: &mut Found<'_>) {
         let table = &*commit.key.table;
         let expires = commit.after.is_none() && ["events", "events.events.k8s.io"].contains(&table);
-        if self.quiet && table != LEASES && !expires {
+        let is_told = [REPORTS, CLUSTERS].contains(&table)
+            && self
+                .restored
+                .is_some_and(|at| commit.at.saturating_sub(at) <= TOLD_AGAIN);
+        if self.quiet && table != LEASES && !expires && !is_told {
             let by = commit.by().map_or("the server".to_owned(), ToString::to_string);
             let expected = "no write of anything but Leases";
             found.broke(
@@ -34,6 +46,7 @@ impl Check for Steady {
                 self.quiet = true;
             }
             Note::Busy => self.quiet = false,
+            Note::Restored(server) if **server == *HUB => self.restored = Some(found.at),
             _ => {}
         }
     }

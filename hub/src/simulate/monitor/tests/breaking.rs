@@ -1445,6 +1445,22 @@ fn p10_fields_and_statuses_of_others_that_an_agent_overwrites_are_told() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn p11_what_a_hub_has_lost_with_its_backup_is_told_again_within_five_minutes_and_no_later() {
+    let report = (HUB, "clusterreports.roundhouse.dev", "cluster-c1", "c1");
+    for (after, table, holds) in [(300, report, true), (340, report, false), (300, BUNDLE, false)] {
+        let world = World::delivered();
+        world.note(&Note::Restored(HUB.into()));
+        world.note(&Note::Quiet);
+        advance(Duration::from_secs(after)).await;
+        world.put(Some(&agent()), table, &with_report(bundle(1), 1, "Ready"));
+        match holds {
+            true => world.holds(),
+            false => world.breaks(Promise::P11, table, "no write of anything but Leases"),
+        }
+    }
+}
+
 #[test]
 fn p11_a_write_in_the_steady_state_is_told() {
     let world = World::delivered();
