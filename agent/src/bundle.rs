@@ -1,6 +1,7 @@
 //! A Bundle as the agent holds it between passes: the identity, and the spec as bytes. A parsed spec weighs many times
 //! as much; it exists only while a pass runs.
 
+use crate::apply::fence::Write;
 use crate::watch::resume;
 use kube::core::DynamicObject;
 use roundhouse_api::bundle::{ApplicationRef, BundleSpec, BundleStatus};
@@ -98,6 +99,16 @@ impl Held {
         document.extend_from_slice(&self.spec);
         document.push(b'}');
         document
+    }
+
+    /// Which write of which Bundle this is.
+    pub(crate) fn write(&self) -> Write<'_> {
+        Write {
+            uid: &self.uid,
+            version: &self.resource_version,
+            epoch: self.epoch,
+            generation: self.generation,
+        }
     }
 
     /// Which content this is.

@@ -27,18 +27,14 @@ pub(crate) enum Intent {
 pub(crate) enum Sight<'a> {
     /// It is on the hub. Of one that is being deleted, `confirmed` says that the hub was asked and its namespace stands.
     Present {
-        uid: &'a str,
-        version: &'a str,
-        generation: i64,
+        write: Write<'a>,
         deleting: bool,
         confirmed: bool,
         spec: &'a BundleSpec,
     },
-    /// The hub said that it was deleted; `version` is of its last state, `confirmed` as above.
+    /// The hub said that it was deleted; `write` is its last state, `confirmed` as above.
     Deleted {
-        uid: &'a str,
-        version: &'a str,
-        generation: i64,
+        write: Write<'a>,
         spec: &'a BundleSpec,
         confirmed: bool,
     },
@@ -50,19 +46,11 @@ pub(crate) enum Sight<'a> {
 pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
     match sight {
         Sight::Present {
-            uid,
-            version,
-            generation,
+            write,
             deleting,
             confirmed,
             spec,
         } => {
-            let write = Write {
-                uid,
-                version,
-                epoch: spec.epoch,
-                generation,
-            };
             if let Err(fenced) = fence::check_order(write, ledger) {
                 Intent::Ignore(fenced)
             } else if spec.paused == Some(true) {
@@ -107,18 +95,10 @@ pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
             }
         }
         Sight::Deleted {
-            uid,
-            version,
-            generation,
+            write,
             spec,
             confirmed,
         } => {
-            let write = Write {
-                uid,
-                version,
-                epoch: spec.epoch,
-                generation,
-            };
             // How one went that was there before says nothing of the one that is obeyed.
             let of_this = fence::went_before(write, ledger).is_ok();
             if of_this && spec.paused != Some(true) && has_evidence(spec, confirmed) {
@@ -187,6 +167,16 @@ mod tests {
         }
     }
 
+    /// Of the epoch that [`spec`] has.
+    fn write<'a>(uid: &'a str, version: &'a str, generation: i64) -> Write<'a> {
+        Write {
+            uid,
+            version,
+            epoch: Some(3),
+            generation,
+        }
+    }
+
     fn ledger(outcomes: &[LedgerOutcome]) -> AppliedBundleSpec {
         AppliedBundleSpec {
             bundle_uid: "u".into(),
@@ -229,9 +219,7 @@ mod tests {
         ] {
             let spec = spec(dispatched, deletion, paused);
             let sight = Sight::Present {
-                uid: "u",
-                version: "20",
-                generation: 5,
+                write: write("u", "20", 5),
                 deleting,
                 confirmed,
                 spec: &spec,
@@ -242,9 +230,7 @@ mod tests {
         }
         let spec = spec(true, true, false);
         let old = Sight::Present {
-            uid: "u",
-            version: "20",
-            generation: 4,
+            write: write("u", "20", 4),
             deleting: true,
             confirmed: true,
             spec: &spec,
@@ -271,9 +257,7 @@ mod tests {
             let mut spec = spec(dispatched, deletion, false);
             spec.workload.manifests.clear();
             let sight = Sight::Present {
-                uid: "u",
-                version: "20",
-                generation: 6,
+                write: write("u", "20", 6),
                 deleting: false,
                 confirmed: false,
                 spec: &spec,
@@ -300,9 +284,7 @@ mod tests {
             spec.workload.manifests.clear();
             let got = intent(
                 Sight::Deleted {
-                    uid: "u",
-                    version: "20",
-                    generation: 5,
+                    write: write("u", "20", 5),
                     spec: &spec,
                     confirmed,
                 },
@@ -325,9 +307,7 @@ mod tests {
             let mut ledger = ledger(&[Applied]);
             (ledger.bundle_version, ledger.epoch) = (Some("10".into()), Some(obeyed));
             let sight = Sight::Deleted {
-                uid,
-                version,
-                generation: 1,
+                write: write(uid, version, 1),
                 spec: &spec,
                 confirmed: false,
             };

@@ -2,7 +2,7 @@
 
 use crate::apply::decide::Terms;
 use crate::apply::decode::{Decoded, decode};
-use crate::apply::fence::check_hash;
+use crate::apply::fence::{Write, check_hash};
 use crate::apply::intent::{self, Intent, intent};
 use crate::apply::outcome::Outcome;
 use crate::apply::prune::{Fate, Inventory, Removal, fate, is_confirmed};
@@ -33,10 +33,13 @@ pub(crate) struct Opened {
 pub(crate) fn open(mut part: Part, ledger: &AppliedBundleSpec, setting: &Setting) -> Opened {
     let intent = intent(
         intent::Sight::Present {
-            uid: &part.uid,
-            // Read a moment ago, or made up.
-            version: "",
-            generation: part.generation,
+            write: Write {
+                uid: &part.uid,
+                // Read a moment ago, or made up.
+                version: "",
+                epoch: part.spec.epoch,
+                generation: part.generation,
+            },
             deleting: part.deleting,
             // As far as a plan can know.
             confirmed: true,

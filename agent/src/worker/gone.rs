@@ -28,9 +28,7 @@ impl Worker {
         self.gone(
             intent(
                 Sight::Deleted {
-                    uid: &held.uid,
-                    version: &held.resource_version,
-                    generation: held.generation,
+                    write: held.write(),
                     spec: &spec,
                     confirmed,
                 },

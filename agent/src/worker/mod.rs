@@ -314,9 +314,7 @@ impl Worker {
         }
         let asks = held.deleting && asks_for_confirmation(&spec);
         let sight = Sight::Present {
-            uid: &held.uid,
-            version: &held.resource_version,
-            generation: held.generation,
+            write: held.write(),
             deleting: held.deleting,
             confirmed: asks && self.goes_by_itself(held).await?,
             spec: &spec,

@@ -81,6 +81,22 @@ pub(crate) fn drop_finalizer(value: &mut Value, finalizer: &str) {
     set_meta(value, "finalizers", (!kept.is_empty()).then(|| kept.into()));
 }
 
+/// The conditions of the status.
+pub(crate) fn conditions(value: &Value) -> &[Value] {
+    let list = at(value, &["status", "conditions"]).and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
+}
+
+/// A condition of the status.
+pub(crate) fn condition<'a>(value: &'a Value, ty: &str) -> Option<&'a Value> {
+    conditions(value).iter().find(|c| text(c, &["type"]) == Some(ty))
+}
+
+/// Whether a condition of the status is true.
+pub(crate) fn holds(value: &Value, ty: &str) -> bool {
+    condition(value, ty).is_some_and(|c| text(c, &["status"]) == Some("True"))
+}
+
 /// Whether `metadata.deletionTimestamp` is set.
 pub(crate) fn is_deleting(value: &Value) -> bool {
     !meta(value, "deletionTimestamp").is_empty()

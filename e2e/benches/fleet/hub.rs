@@ -148,9 +148,7 @@ impl Hub {
         }
         Ok(writes)
     }
-}
 
-impl Hub {
     /// The revision of its store.
     pub(crate) async fn revision(&self) -> Result<u64> {
         let first = ListParams::default().limit(1);
@@ -196,10 +194,15 @@ pub(crate) fn written(scenario: &'static str, objects: &BTreeMap<String, u64>) -
         "",
     )
     .exactly(0.0)
-    .note(match objects.is_empty() {
+    .note(named(objects))
+}
+
+/// What was written, where something was.
+pub(crate) fn named(written: &BTreeMap<String, u64>) -> String {
+    match written.is_empty() {
         true => String::new(),
-        false => format!("{objects:?}"),
-    })
+        false => format!("{written:?}"),
+    }
 }
 
 /// What was written between two looks.

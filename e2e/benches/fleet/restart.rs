@@ -1,7 +1,7 @@
 //! `kill -9` of the hub under its agents, and a start on the same directory.
 
 use crate::{
-    hub::{since, written},
+    hub::{named, since, written},
     machine::{self, Usage},
     world::{self, APPLICATIONS, CLUSTERS, Seconds, Worlds, until},
 };
@@ -102,10 +102,7 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
             "",
         )
         .exactly(0.0)
-        .note(match requests.is_empty() {
-            true => String::new(),
-            false => format!("{requests:?}"),
-        }),
+        .note(named(&requests)),
         written(SCENARIO, &objects),
         Figure::new(
             SCENARIO,

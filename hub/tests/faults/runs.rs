@@ -2,7 +2,7 @@
 
 use roundhouse_hub::simulate::{
     fault::{Dice, Kind},
-    run::{Outcome, Script, Until, run},
+    run::{LOOKED, Outcome, Script, Until, run},
 };
 use std::time::Duration;
 
@@ -57,9 +57,6 @@ pub(crate) fn of_region(script: &Script, region: &str) -> Vec<String> {
 /// So soon after the last fault at the latest everything is delivered, and in the clusters as it should be: a watch that is dead in
 /// silence is given up after 295 s, and every agent looks at everything every five minutes.
 pub(crate) const SETTLES: Duration = Duration::from_secs(15 * 60);
-
-/// Longer than between any two looks that hub and agents take by themselves.
-const LOOKED: Duration = Duration::from_secs(11 * 60);
 
 /// Runs a script from every seed, and checks that all is as promised and as the script expects. Where it rests when all is delivered,
 /// one in ten of a long run rests for so long that everybody has looked at everything once more.

@@ -55,10 +55,10 @@ impl Core {
     /// Notes the definitions whose names were refused, now that the definition of this table has left its own to others.
     fn note_refused_definitions(&self, table: &str) {
         let group = |table: &str| table.split_once('.').map(|(_, group)| group.to_owned());
-        let refused = self
-            .definitions(|key| group(&key.name) == group(table))
-            .into_iter();
-        let refused = refused.filter(|(_, definition)| !established(definition));
+        let others = self.definitions(|key| group(&key.name) == group(table));
+        let refused = others
+            .into_iter()
+            .filter(|(_, definition)| !established(definition));
         let notes = refused.map(|(key, _)| Note::NamesInDoubt(key));
         self.notes.queue.lock().extend(notes);
     }
@@ -192,9 +192,5 @@ fn kind_of(definition: &Value) -> &str {
 }
 
 fn established(definition: &Value) -> bool {
-    let conditions = object::at(definition, &["status", "conditions"]).and_then(Value::as_array);
-    conditions.into_iter().flatten().any(|c| {
-        c.get("type").and_then(Value::as_str) == Some("Established")
-            && c.get("status").and_then(Value::as_str) == Some("True")
-    })
+    object::holds(definition, "Established")
 }

@@ -32,7 +32,7 @@ use crate::{
     kinds::Resource,
     object::{self, Head, Owner},
     server::Core,
-    store::{Key, Range},
+    store::Key,
 };
 
 /// Something to look at after a write.
@@ -178,12 +178,8 @@ impl Core {
         for (key, _) in self.definitions(|_| true) {
             self.follow_definition(&key);
         }
-        let spaces = self.store.list(&Range::all("namespaces", None));
-        let spaces: BTreeSet<_> = spaces
-            .into_iter()
-            .flat_map(|listing| listing.records)
-            .map(|(key, _)| key.name)
-            .collect();
+        let spaces = self.records("namespaces", None);
+        let spaces: BTreeSet<_> = spaces.map(|(key, _)| key.name).collect();
         let mut tables = BTreeSet::new();
         let mut gone = BTreeSet::new();
         let mut notes = vec![];

@@ -28,10 +28,8 @@ impl Core {
 fn over(request: &Value, now: Timestamp) -> bool {
     let time =
         |value: &Value, path: &[&str]| -> Option<Timestamp> { object::text(value, path)?.parse().ok() };
-    let conditions = object::at(request, &["status", "conditions"]).and_then(Value::as_array);
-    let decided = conditions
-        .into_iter()
-        .flatten()
+    let decided = object::conditions(request)
+        .iter()
         .filter_map(|c| time(c, &["lastUpdateTime"]))
         .max();
     let (since, stays) = match decided {

@@ -23,7 +23,7 @@ pub(crate) use sign::{conclude, is_to_sign, issue};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-use crate::object::{at, text};
+use crate::object::{condition, conditions, text};
 
 /// Where requests are stored.
 pub(crate) const TABLE: &str = "certificatesigningrequests.certificates.k8s.io";
@@ -39,13 +39,4 @@ fn request_of(value: &Value) -> Result<CertificateRequest, &'static str> {
     let encoded = text(value, &["spec", "request"]).unwrap_or_default();
     let pem = STANDARD.decode(encoded).map_err(|_| "illegal base64 data")?;
     request::parse(&pem)
-}
-
-fn conditions(value: &Value) -> &[Value] {
-    let list = at(value, &["status", "conditions"]).and_then(Value::as_array);
-    list.map_or(&[], Vec::as_slice)
-}
-
-fn condition<'a>(value: &'a Value, ty: &str) -> Option<&'a Value> {
-    conditions(value).iter().find(|c| text(c, &["type"]) == Some(ty))
 }

@@ -4,7 +4,7 @@
 //! since then nobody has seen. It is done already where what was asked for has happened, and refused where it would do
 //! something else now. A pause is the same wherever the run stands, and what an approval is about its hash says.
 
-use super::decide::{Answer, Command, decide};
+use super::decide::{Answer, Command, decide, is_paused};
 use crate::cli::{
     hub,
     status::{Stands, steps},
@@ -58,11 +58,6 @@ impl Seen {
         }
         (self.run != now.run).then_some("its run was started again")
     }
-}
-
-/// Whether a person has paused the run, also where the hub has not taken that up.
-fn is_paused(run: &WorkflowStatus) -> bool {
-    run.suspend && (run.paused || run.status != Some(StepPhase::Suspending))
 }
 
 /// Judges a command that was given on what was seen first.

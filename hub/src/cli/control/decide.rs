@@ -87,6 +87,12 @@ impl Command {
     }
 }
 
+/// Whether a person has paused the run, also where the hub has not taken that up. A step that suspends the run is no pause of it: its
+/// time may end, and steps beside it go on.
+pub(super) fn is_paused(run: &WorkflowStatus) -> bool {
+    run.suspend && (run.paused || run.status != Some(StepPhase::Suspending))
+}
+
 /// Judges a command.
 pub(super) fn decide(command: &Command, app: &Stands<'_>) -> Answer {
     if app.deleting {
@@ -125,10 +131,7 @@ pub(super) fn decide(command: &Command, app: &Stands<'_>) -> Answer {
             Answer::refused(format!("its run has ended: {}", is_now()), command_of("restart"))
         }
         Command::Suspend if run.terminated => Answer::refused(is_now(), command_of("status")),
-        // A step that suspends the run is no pause of it: its time may end, and steps beside it go on.
-        Command::Suspend if run.suspend && (run.paused || run.status != Some(StepPhase::Suspending)) => {
-            Answer::already("suspended already")
-        }
+        Command::Suspend if is_paused(run) => Answer::already("suspended already"),
         Command::Suspend => Answer::Status(json!({"workflow": {"suspend": true, "paused": true}})),
         Command::Resume if run.finished || run.terminated => Answer::refused(
             format!("it is not suspended: {}", is_now()),

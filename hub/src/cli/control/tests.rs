@@ -15,28 +15,30 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// A hub with the application `web`, whose run waits at the first of two gates.
-async fn hub() -> Client {
+/// A hub with the application `web` of this spec.
+pub(in crate::cli) async fn hub_with(spec: &Value) -> (Client, DynamicObject) {
     let client = Client::new(Server::builder().seed(1).build().service(), "default");
     crate::run::install(&client, &crate::run::HubOptions::default())
         .await
         .unwrap();
-    let spec =
-        json!({"components": [{"name": "web", "type": "webservice", "properties": {"image": "nginx"}}]});
     let web = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
         "metadata": {"name": "web", "namespace": "default"}, "spec": spec});
     let web: DynamicObject = serde_json::from_value(web).unwrap();
-    let subject = subject();
-    subject
-        .api(&client)
-        .create(&PostParams::default(), &web)
-        .await
-        .unwrap();
+    let api = subject().api(&client);
+    let made = api.create(&PostParams::default(), &web).await.unwrap();
+    (client, made)
+}
+
+/// One whose run waits at the first of two gates.
+async fn hub() -> Client {
+    let spec =
+        json!({"components": [{"name": "web", "type": "webservice", "properties": {"image": "nginx"}}]});
+    let (client, _) = hub_with(&spec).await;
     stands(&client, &run(["suspending", "pending"])).await;
     client
 }
 
-fn subject() -> Subject {
+pub(in crate::cli) fn subject() -> Subject {
     Subject {
         application: "web".to_owned(),
         namespace: "default".to_owned(),

@@ -1,12 +1,6 @@
 //! What is asked of simulated clusters is no more than they run: what the plan puts on each is counted before anything starts.
 
-use crate::{
-    cli::{Failure, plan, proposals::Proposed},
-    plan::ApplicationPlan,
-    simulate::workloads::MOST_REPLICAS,
-    words::thousands,
-};
-use roundhouse_api::cluster::Cluster;
+use crate::{cli::Failure, plan::ApplicationPlan, simulate::workloads::MOST_REPLICAS, words::thousands};
 use serde_json::Value;
 
 /// Replicas that all clusters of a simulation run together: each is remembered.
@@ -37,16 +31,11 @@ impl Asked<'_> {
     }
 }
 
-/// Checks that the plan of these applications puts no more on the clusters than a simulation runs.
+/// Checks that the plans of some applications put no more on the clusters than a simulation runs.
 ///
 /// # Errors
-/// It does; the message names the workload and its field. An application that cannot be planned is left to the run, which
-/// tells why.
-pub(super) fn check(clusters: &[Cluster], proposed: &[Proposed]) -> Result<(), Failure> {
-    let seen = plan::offline(clusters);
-    let Ok(plans) = plan::plan_all(&seen, proposed, plan::last_taint(clusters)) else {
-        return Ok(());
-    };
+/// They do; the message names the workload and its field.
+pub(super) fn check(plans: &[ApplicationPlan]) -> Result<(), Failure> {
     let mut together = 0_u64;
     let mut largest: Option<Asked<'_>> = None;
     for asked in plans.iter().flat_map(asked) {

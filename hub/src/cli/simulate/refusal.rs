@@ -2,7 +2,7 @@
 
 use super::{Args, asked::Fail, never::Asked};
 use crate::{
-    cli::{Failure, plan, proposals::Proposed},
+    cli::Failure,
     plan::ApplicationPlan,
     simulate::{
         fault::{Asks, Dice, Effect, On, Parties, Rule, Side},
@@ -10,7 +10,6 @@ use crate::{
     },
     words,
 };
-use roundhouse_api::cluster::Cluster;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// In the paths of what an agent writes for itself: its ledgers, and reviews of what it may do. Their definition is there before
@@ -29,21 +28,17 @@ pub(super) struct Refusal {
 /// The clusters of each placing step of a version.
 type Steps = BTreeMap<String, BTreeSet<String>>;
 
-/// What `--fail` makes clusters refuse, over what is applied in each version, one laid over the other.
+/// What `--fail` makes clusters refuse, over the plans of each version.
 ///
 /// # Errors
 /// An option names a step that no version has, or that places nothing; a version cannot be planned in which it may be.
 pub(super) fn of(
     args: &Args,
-    clusters: &[Cluster],
-    versions: &[Vec<Proposed>],
+    versions: Vec<Result<Vec<ApplicationPlan>, Failure>>,
 ) -> Result<Vec<Refusal>, Failure> {
-    if args.fail.is_empty() {
-        return Ok(Vec::new());
-    }
     let (mut steps, mut unplanned) = (Vec::new(), None);
-    for version in versions {
-        match plan::plan_all(&plan::offline(clusters), version, plan::last_taint(clusters)) {
+    for plans in versions {
+        match plans {
             Ok(plans) => steps.push(steps_of(&plans)),
             Err(failure) => {
                 unplanned = Some(failure);

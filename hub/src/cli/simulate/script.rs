@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     cli::{
-        Failure,
+        Failure, plan,
         proposals::{Kind, Proposed},
     },
     simulate::run::{self, Act, Fault, Script},
@@ -70,8 +70,12 @@ pub(super) fn of(
         let laid_over = proposed.iter().cloned();
         present.extend(laid_over.map(|one| ((one.kind, one.namespace.clone(), one.name.clone()), one)));
         let all: Vec<Proposed> = present.values().cloned().collect();
-        bound::check(clusters, &all)?;
-        versions.push(all);
+        let plans = plan::plan_all(&plan::offline(clusters), &all, plan::last_taint(clusters));
+        // An application that cannot be planned is left to the run, which tells why.
+        if let Ok(plans) = &plans {
+            bound::check(plans)?;
+        }
+        versions.push(plans);
     }
     let mut script = Script::new(fleet::members(clusters)?);
     script.nodes = fleet::nodes(clusters)?;
@@ -108,7 +112,7 @@ pub(super) fn of(
         applications,
         asked: BTreeMap::new(),
     };
-    let refusals = refusal::of(args, clusters, &versions)?;
+    let refusals = refusal::of(args, versions)?;
     cues(made, args, clusters, changes, &refusals)
 }
 

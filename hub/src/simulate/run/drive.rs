@@ -123,10 +123,10 @@ struct Driver<'a> {
     deadline: Option<Instant>,
     /// Since when everything is delivered.
     delivered_at: Option<Duration>,
-    /// How long it took until everything was as the script expects it at the end, and what had happened when that was looked at.
-    agreed: Option<(Duration, u64)>,
-    /// What had happened when it was found not to be so, and when that was.
-    differed: Option<(u64, Instant)>,
+    /// How long it took until everything was as the script expects it at the end, if it is.
+    agreed: Option<Duration>,
+    /// What had happened when that was looked at last, and when that was.
+    looked: Option<(u64, Instant)>,
     /// When the applications were applied.
     applied: Option<Instant>,
     /// Those of [`Script::resumes`] that found somebody to let go on.
@@ -148,7 +148,7 @@ pub(super) async fn drive(stage: Stage, script: &Script) -> Outcome {
         deadline: None,
         delivered_at: None,
         agreed: None,
-        differed: None,
+        looked: None,
         applied: None,
         resumed: BTreeSet::new(),
         looked_for_resumes: None,
@@ -211,7 +211,7 @@ impl Driver<'_> {
             faults: stage.network.struck() + stage.seen.by_themselves(),
             seen: stage.seen.counts(),
             converged_after,
-            agreed_after: self.agreed.map(|(after, _)| after),
+            agreed_after: self.agreed,
             delivered_at: self.delivered_at.filter(|_| waits.is_empty()),
             waits,
             took: stage.now(),
@@ -593,28 +593,25 @@ impl Driver<'_> {
     /// Whether everything is as the script expects it at the end; it is looked at anew where something has happened since.
     async fn looks_at_the_end(&mut self, began: Instant) {
         let happened = self.stage.monitor.happened();
-        let differed = self.differed.filter(|(_, at)| at.elapsed() < LOOKS_ANYWAY);
-        let seen = self
-            .agreed
-            .map(|(_, seen)| seen)
-            .or(differed.map(|(seen, _)| seen));
-        if seen == Some(happened) {
+        let is_known = |(seen, at): (u64, Instant)| {
+            seen == happened && (self.agreed.is_some() || at.elapsed() < LOOKS_ANYWAY)
+        };
+        if self.looked.is_some_and(is_known) {
             return;
         }
+        let agrees = self.is_as_expected().await;
+        self.looked = Some((happened, Instant::now()));
+        self.agreed = agrees.then(|| self.agreed.unwrap_or_else(|| began.elapsed()));
+    }
+
+    async fn is_as_expected(&self) -> bool {
         for check in &self.script.finally {
-            if check
-                .look
-                .at(&self.stage.fleet, &self.stage.monitor)
-                .await
-                .is_err()
-            {
-                self.agreed = None;
-                self.differed = Some((happened, Instant::now()));
-                return;
+            let look = check.look.at(&self.stage.fleet, &self.stage.monitor);
+            if look.await.is_err() {
+                return false;
             }
         }
-        let after = self.agreed.map_or(began.elapsed(), |(after, _)| after);
-        self.agreed = Some((after, happened));
+        true
     }
 
     /// Nothing is written for so long.

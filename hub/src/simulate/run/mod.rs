@@ -30,7 +30,7 @@ pub use resume::Resume;
 pub use sample::{
     application, as_service, bundle_by_hand, in_turns, once, with_flags, with_image, without_config,
 };
-pub use script::{Cue, Script, Until};
+pub use script::{Cue, LOOKED, Script, Until};
 
 use crate::simulate::{fault::Seen, monitor::Monitor};
 use stage::Stage;

@@ -1,8 +1,8 @@
 //! Scripts with random faults.
 
 use super::{
-    Act, Fault, Look, Script, Target, Until, agreement, application, as_service, bundle_by_hand, in_turns,
-    once, with_flags, with_image, without_config,
+    Act, Fault, LOOKED, Look, Script, Target, Until, agreement, application, as_service, bundle_by_hand,
+    in_turns, once, with_flags, with_image, without_config,
 };
 use crate::simulate::{
     HUB, MemberSpec, OTHER_HUB,
@@ -24,9 +24,8 @@ const FAULTS: u64 = 24;
 /// Virtual time in which they begin.
 const BUSY: Duration = Duration::from_secs(120);
 
-/// How long it rests at the end, and how long where everybody looks at everything by themselves meanwhile.
+/// How long it rests at the end.
 const RESTS: Duration = Duration::from_secs(30);
-const LOOKED: Duration = Duration::from_secs(11 * 60);
 
 /// A cluster that nothing else is done to: it may leave.
 const LEAVES: &str = "west-10";

@@ -50,6 +50,10 @@ pub enum Until {
     At(Duration),
 }
 
+/// Who rests for so long has seen everybody look at everything by themselves: it is longer than between any two such looks of hub and
+/// agents.
+pub const LOOKED: Duration = Duration::from_secs(11 * 60);
+
 /// Changes settings.
 type Changes<T> = dyn Fn(&mut T) + Send + Sync;
 

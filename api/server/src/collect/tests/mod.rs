@@ -159,6 +159,14 @@ fn namespace() -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})
 }
 
+/// A namespace with something that somebody else holds.
+fn held_namespace(world: &World) -> Value {
+    create(&world.core, &namespace());
+    let mut held = map("n", "held", &[]);
+    held["metadata"]["finalizers"] = json!(["x.dev/hold"]);
+    create(&world.core, &held)
+}
+
 /// A namespace goes between the look at it and the write of an object in it.
 fn created_too_late(world: &World) -> Value {
     create(&world.core, &namespace());
@@ -181,10 +189,7 @@ fn what_comes_into_a_namespace_too_late_goes() {
 #[test]
 fn what_comes_into_a_terminating_namespace_goes() {
     let world = World::new();
-    create(&world.core, &namespace());
-    let mut held = map("n", "held", &[]);
-    held["metadata"]["finalizers"] = json!(["x.dev/hold"]);
-    create(&world.core, &held);
+    let held = held_namespace(&world);
     let late = map("n", "late", &[]);
     world.meanwhile(Before, &late, |core| {
         delete(core, &namespace(), Propagation::Background);
@@ -231,10 +236,7 @@ fn what_was_made_again_in_a_namespace_that_was_made_again_stays() {
 #[test]
 fn a_namespace_that_is_made_again_while_it_is_finished_stays_whole() {
     let world = World::new();
-    create(&world.core, &namespace());
-    let mut held = map("n", "held", &[]);
-    held["metadata"]["finalizers"] = json!(["x.dev/hold"]);
-    create(&world.core, &held);
+    let held = held_namespace(&world);
     delete(&world.core, &namespace(), Propagation::Background);
     world.settle();
     let key = place(&world.core, &held).1;

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::age;
 use crate::object::{at, text};
+pub(super) use crate::object::{condition, holds};
 
 /// Text at a path; empty if absent.
 pub(super) fn get<'a>(value: &'a Value, path: &[&str]) -> &'a str {
@@ -107,18 +108,6 @@ pub(super) fn ago(value: &Value, path: &[&str], now: Timestamp) -> Value {
 /// A time at a path.
 pub(super) fn time(value: &Value, path: &[&str]) -> Option<Timestamp> {
     text(value, path)?.parse().ok()
-}
-
-/// A condition of the status.
-pub(super) fn condition<'a>(value: &'a Value, ty: &str) -> Option<&'a Value> {
-    list(value, &["status", "conditions"])
-        .iter()
-        .find(|c| get(c, &["type"]) == ty)
-}
-
-/// Whether a condition of the status is true.
-pub(super) fn holds(value: &Value, ty: &str) -> bool {
-    condition(value, ty).is_some_and(|c| get(c, &["status"]) == "True")
 }
 
 /// Names or images of the containers of a pod template.

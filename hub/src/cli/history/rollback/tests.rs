@@ -1,16 +1,15 @@
 //! Which revision is meant, and a rollback on a hub on which somebody else writes in between.
 
 use super::*;
-use crate::cli::control::tests::overtaken;
+use crate::cli::control::tests::{hub_with, overtaken, subject};
 use kube::{
     Api,
-    api::{DynamicObject, Patch, PatchParams},
+    api::{Patch, PatchParams},
 };
 use roundhouse_api::{
     names::{annotation, label},
     revision::ApplicationRevisionSpec,
 };
-use roundhouse_apiserver::Server;
 use serde_json::json;
 
 #[test]
@@ -90,28 +89,9 @@ fn spec(image: &str) -> Value {
         "workflow": {"steps": [everywhere]}})
 }
 
-fn subject() -> Subject {
-    Subject {
-        application: "web".to_owned(),
-        namespace: "default".to_owned(),
-        kubeconfig: None,
-    }
-}
-
 /// A hub on which revisions 1 to 3 of `web` were delivered, the third of them last.
 async fn hub() -> Client {
-    let client = Client::new(Server::builder().seed(1).build().service(), "default");
-    crate::run::install(&client, &crate::run::HubOptions::default())
-        .await
-        .unwrap();
-    let web = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
-        "metadata": {"name": "web", "namespace": "default"}, "spec": spec("nginx:3")});
-    let web: DynamicObject = serde_json::from_value(web).unwrap();
-    let made = subject()
-        .api(&client)
-        .create(&PostParams::default(), &web)
-        .await
-        .unwrap();
+    let (client, made) = hub_with(&spec("nginx:3")).await;
     let revisions: Api<ApplicationRevision> = Api::namespaced(client.clone(), "default");
     for number in 1..=3_u64 {
         let mut revision = ApplicationRevision::new(
