@@ -4,7 +4,8 @@
 use crate::apply::fence::Write;
 use crate::watch::resume;
 use kube::core::DynamicObject;
-use roundhouse_api::bundle::{ApplicationRef, BundleSpec, BundleStatus};
+use roundhouse_api::bundle::{ApplicationRef, BundleSpec, BundleStatus, OLD_GENERATION, PROGRESSING};
+use roundhouse_api::condition;
 use roundhouse_api::names::{bundle_name, step_of_bundle};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -108,7 +109,17 @@ impl Held {
             version: &self.resource_version,
             epoch: self.epoch,
             generation: self.generation,
+            ignored: self.is_ignored(),
         }
+    }
+
+    /// Whether its status says that an agent ignores it for something later that it has obeyed. Of which generation that was
+    /// said does not matter: what somebody asks for on a restored hub waits like the rest of it. Each report about something
+    /// else takes it off, and one that is made again begins without a status.
+    fn is_ignored(&self) -> bool {
+        let conditions = self.status.as_ref().map(|status| status.conditions.as_slice());
+        let said = condition::get(conditions.unwrap_or_default(), PROGRESSING);
+        said.is_some_and(|said| said.reason == OLD_GENERATION)
     }
 
     /// Which content this is.
@@ -168,7 +179,30 @@ pub(crate) fn owner<'b>(name: &'b str, application: &ApplicationRef) -> Cow<'b, 
 
 #[cfg(test)]
 mod tests {
-    use super::without_part;
+    use super::*;
+    use crate::report;
+    use crate::watch::delivered::Delivered;
+    use roundhouse_api::bundle::OLD_EPOCH;
+
+    #[test]
+    fn a_status_says_whether_its_bundle_is_ignored() {
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let status = |reason| report::held(3, Some(1), reason, "", None, now);
+        for (status, expected) in [
+            (None, false),
+            (Some(BundleStatus::default()), false),
+            (Some(status(OLD_GENERATION)), true),
+            // Its epoch says so itself, until it gets another.
+            (Some(status(OLD_EPOCH)), false),
+            (Some(status("Paused")), false),
+        ] {
+            for generation in [3, 4] {
+                let bundle = serde_json::json!({"metadata": {"name": "a", "generation": generation}, "status": status});
+                let Delivered(bundle) = serde_json::from_value(bundle).unwrap();
+                assert_eq!(Held::of(bundle).write().ignored, expected, "{status:?}");
+            }
+        }
+    }
 
     #[test]
     fn parts_share_the_name_of_their_application() {

@@ -22,9 +22,9 @@ pub(crate) enum Fenced {
     )]
     OldGeneration { found: i64, obeyed: i64 },
     #[error(
-        "the bundle has resource version {found}, but one that was made after it, at {obeyed} or before, was applied before: the hub showed an earlier state, and it is ignored; if the hub was restored from a backup, roundhouse restore --confirm lets it go on"
+        "another bundle of this name, with uid {obeyed}, was made after it and was applied before: the hub showed an earlier state, and it is ignored; if the hub was restored from a backup, roundhouse restore --confirm lets it go on"
     )]
-    OldBundle { found: u64, obeyed: u64 },
+    OldBundle { obeyed: String },
 }
 
 /// Which write of which Bundle something is.
@@ -35,6 +35,8 @@ pub(crate) struct Write<'a> {
     pub(crate) version: &'a str,
     pub(crate) epoch: Option<i64>,
     pub(crate) generation: i64,
+    /// Whether it was ignored before, for something later.
+    pub(crate) ignored: bool,
 }
 
 impl Fenced {
@@ -62,12 +64,12 @@ pub(crate) fn check_hash(declared: Option<&str>, manifests: &[Value]) -> Result<
 
 /// Checks the order of writes: by epoch, and within one epoch by generation, or, of a Bundle that was made again and counts its
 /// generations anew, by resource version. A newer epoch may come with lower numbers (the hub was restored and its administrator
-/// confirmed it). One that was made by hand has no epoch.
+/// confirmed it). One that was made by hand has no epoch: it is not judged by that of another.
 pub(crate) fn check_order(write: Write<'_>, ledger: &AppliedBundleSpec) -> Result<(), Fenced> {
     let same = ledger.bundle_uid == write.uid;
     let earlier = went_before(write, ledger);
-    if !same && write.epoch.is_none() && earlier.is_ok() {
-        return Ok(());
+    if !same && write.epoch.is_none() {
+        return earlier;
     }
     let (found, obeyed) = (write.epoch.unwrap_or(0), ledger.epoch.unwrap_or(0));
     if found < obeyed {
@@ -84,15 +86,26 @@ pub(crate) fn check_order(write: Write<'_>, ledger: &AppliedBundleSpec) -> Resul
 
 /// Checks that a Bundle did not go before the one of its name that is obeyed: a stale list may show it, and how it went. One of a
 /// newer epoch did not, whatever its numbers.
+///
+/// On a hub that was restored it is really there, and whoever writes it gives it a later version: the agent's own report first
+/// of all. So one that was ignored stays so, whatever its version, and whatever somebody changes in it: only a newer epoch
+/// says that the hub went back on purpose.
 pub(crate) fn went_before(write: Write<'_>, ledger: &AppliedBundleSpec) -> Result<(), Fenced> {
-    let known = ledger.bundle_version.as_deref();
+    let obeyed = &ledger.bundle_uid;
     let is_newer = write.epoch.unwrap_or(0) > ledger.epoch.unwrap_or(0);
-    let obeyed = known.filter(|_| ledger.bundle_uid != write.uid && !is_newer);
-    let numbers = obeyed.and_then(|obeyed| Some((write.version.parse().ok()?, obeyed.parse().ok()?)));
-    match numbers {
-        Some((found, obeyed)) if found < obeyed => Err(Fenced::OldBundle { found, obeyed }),
-        _ => Ok(()),
+    if obeyed.is_empty() || obeyed == write.uid || is_newer {
+        return Ok(());
     }
+    let number = |version: &str| version.parse::<u64>().ok();
+    let known = ledger.bundle_version.as_deref().and_then(number);
+    let is_older = number(write.version)
+        .zip(known)
+        .is_some_and(|(found, known)| found < known);
+    if is_older || write.ignored {
+        let obeyed = obeyed.clone();
+        return Err(Fenced::OldBundle { obeyed });
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -134,7 +147,7 @@ mod tests {
             // It went before; as numbers, not as texts.
             ("other", "99", Some(7), 9, Some("OldGeneration")),
             ("other", "99", Some(8), 1, None),
-            ("other", "99", None, 9, Some("OldEpoch")),
+            ("other", "99", None, 9, Some("OldGeneration")),
             // Nothing can be said of these.
             ("other", "opaque", Some(7), 1, None),
             ("other", "", None, 1, None),
@@ -145,9 +158,48 @@ mod tests {
                 version,
                 epoch,
                 generation,
+                ignored: false,
             };
             let got = check_order(write, &ledger).err().map(|fenced| fenced.reason());
             assert_eq!(got, expected, "{uid} {version} {epoch:?} {generation}");
         }
+    }
+
+    #[test]
+    fn what_went_before_stays_ignored_until_a_newer_epoch() {
+        let obeyed = |epoch, version: Option<&str>| AppliedBundleSpec {
+            bundle_uid: "u".into(),
+            bundle_version: version.map(Into::into),
+            generation: 5,
+            epoch,
+            ..AppliedBundleSpec::default()
+        };
+        let write = |uid, version, epoch, ignored| Write {
+            uid,
+            version,
+            epoch,
+            generation: 9,
+            ignored,
+        };
+        let old = Err(Fenced::OldBundle { obeyed: "u".into() });
+        for (of_write, of_ledger) in [(Some(7), Some(7)), (None, Some(7)), (None, None)] {
+            let ledger = obeyed(of_ledger, Some("100"));
+            let check =
+                |version, epoch, ignored| check_order(write("other", version, epoch, ignored), &ledger);
+            // The same words each time: a report that says them again is not sent.
+            assert_eq!(check("99", of_write, false), old);
+            for version in ["99", "101", "9000", "opaque"] {
+                assert_eq!(check(version, of_write, true), old, "{version}");
+                assert_eq!(check(version, Some(8), true), Ok(()), "{version}");
+            }
+            // Made again since, it was not ignored.
+            assert_eq!(check("101", of_write, false), Ok(()));
+            let same = write("u", "101", of_ledger, true);
+            assert_eq!(check_order(same, &ledger), Ok(()));
+        }
+        // A ledger of before versions were kept, and none.
+        let other = write("other", "101", Some(7), true);
+        assert_eq!(check_order(other, &obeyed(Some(7), None)), old);
+        assert_eq!(check_order(other, &AppliedBundleSpec::default()), Ok(()));
     }
 }

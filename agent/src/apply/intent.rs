@@ -174,6 +174,7 @@ mod tests {
             version,
             epoch: Some(3),
             generation,
+            ignored: false,
         }
     }
 
@@ -298,21 +299,25 @@ mod tests {
         }
         // One of that name that was there before the one that is obeyed.
         let spec = spec(true, true, false);
-        for (uid, version, obeyed, expected) in [
-            ("other", "20", 3, "remove"),
-            ("other", "9", 3, "orphan"),
-            ("other", "9", 2, "remove"),
-            ("u", "9", 3, "remove"),
+        for (uid, version, ignored, obeyed, expected) in [
+            ("other", "20", false, 3, "remove"),
+            ("other", "20", true, 3, "orphan"),
+            ("other", "9", false, 3, "orphan"),
+            ("other", "9", true, 2, "remove"),
+            ("u", "9", false, 3, "remove"),
         ] {
             let mut ledger = ledger(&[Applied]);
             (ledger.bundle_version, ledger.epoch) = (Some("10".into()), Some(obeyed));
             let sight = Sight::Deleted {
-                write: write(uid, version, 1),
+                write: Write {
+                    ignored,
+                    ..write(uid, version, 1)
+                },
                 spec: &spec,
                 confirmed: false,
             };
             let got = intent(sight, &ledger);
-            assert_eq!(word(&got), expected, "{uid} {version} {obeyed}");
+            assert_eq!(word(&got), expected, "{uid} {version} {ignored} {obeyed}");
         }
         for (outcomes, expected) in [
             (&[][..], "forget"),

@@ -39,6 +39,7 @@ pub(crate) fn open(mut part: Part, ledger: &AppliedBundleSpec, setting: &Setting
                 version: "",
                 epoch: part.spec.epoch,
                 generation: part.generation,
+                ignored: false,
             },
             deleting: part.deleting,
             // As far as a plan can know.

@@ -28,7 +28,7 @@ impl Worker {
         self.gone(
             intent(
                 Sight::Deleted {
-                    write: held.write(),
+                    write: self.write(held),
                     spec: &spec,
                     confirmed,
                 },

@@ -10,6 +10,7 @@ mod telling;
 
 use crate::agent::Shared;
 use crate::apply::decode::Digests;
+use crate::apply::fence::{Write, check_order};
 use crate::apply::intent::{Intent, Sight, asks_for_confirmation, intent};
 use crate::apply::remove::Waited;
 use crate::apply::{Engine, Observation};
@@ -103,6 +104,9 @@ pub(crate) struct Worker {
     report_version: Option<u64>,
     /// The hand-written Bundle that is being deleted by itself, as the hub has confirmed, or that is not, as far as is known.
     goes: Option<(String, bool)>,
+    /// Uid of the Bundle of this name that was ignored last for one that was made after it: its status may not say so yet, or
+    /// not any more.
+    ignored: Option<String>,
     /// The version of the Bundle that was put back last, as far as the hub was told again.
     put_back: Option<String>,
     failures: u32,
@@ -157,6 +161,7 @@ impl Worker {
             reported: None,
             report_version: None,
             goes: None,
+            ignored: None,
             put_back: None,
             failures: 0,
             trouble: 0,
@@ -302,6 +307,10 @@ impl Worker {
         let spec = match held.spec() {
             Ok(spec) => spec,
             Err(error) => {
+                // A next agent may be able to read it.
+                if let Err(fenced) = check_order(self.write(held), self.ledger.spec()) {
+                    return self.ignore(held, &fenced).await;
+                }
                 let message = format!("spec does not parse: {error}; is the hub newer than this agent?");
                 self.refuse(held, None, None, "InvalidSpec", &message).await?;
                 return Ok(Next::Resync);
@@ -314,7 +323,7 @@ impl Worker {
         }
         let asks = held.deleting && asks_for_confirmation(&spec);
         let sight = Sight::Present {
-            write: held.write(),
+            write: self.write(held),
             deleting: held.deleting,
             confirmed: asks && self.goes_by_itself(held).await?,
             spec: &spec,
@@ -336,15 +345,16 @@ impl Worker {
                 // The agent's Lease may come back, and with it the confirmation.
                 Ok(if asks { Next::Retry } else { Next::Resync })
             }
-            Intent::Ignore(fenced) => {
-                tracing::warn!(bundle = self.name, reason = fenced.reason(), "{fenced}");
-                let epoch = self.ledger.spec().epoch;
-                self.hold(held, epoch, fenced.reason(), &fenced.to_string())
-                    .await?;
-                Ok(Next::Resync)
-            }
+            Intent::Ignore(fenced) => self.ignore(held, &fenced).await,
             Intent::Orphan | Intent::Forget => Ok(Next::Resync),
         }
+    }
+
+    /// Which write of which Bundle this is.
+    fn write<'h>(&self, held: &'h Held) -> Write<'h> {
+        let mut write = held.write();
+        write.ignored |= self.ignored.as_ref() == Some(&held.uid);
+        write
     }
 
     /// What events and failures ask to be looked at.

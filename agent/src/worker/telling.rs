@@ -1,6 +1,7 @@
 //! What the worker of a bundle tells its hub.
 
-use super::Worker;
+use super::{Next, Worker};
+use crate::apply::fence::{Fenced, check_order};
 use crate::bundle::{Held, Presence};
 use crate::error::CallError;
 use crate::report::{self, Subject};
@@ -61,12 +62,30 @@ impl Worker {
         self.report(held, status).await
     }
 
-    /// Says that the agent broke over this bundle; what was reported stands.
+    /// Does nothing of what is older than what is obeyed, and says so: that is what tells an agent that is started later, see
+    /// [`went_before`](crate::apply::fence::went_before).
+    pub(super) async fn ignore(&mut self, held: &Held, fenced: &Fenced) -> Result<Next, CallError> {
+        tracing::warn!(bundle = self.name, reason = fenced.reason(), "{fenced}");
+        if matches!(fenced, Fenced::OldBundle { .. }) {
+            self.ignored = Some(held.uid.clone());
+        }
+        let epoch = self.ledger.spec().epoch;
+        self.hold(held, epoch, fenced.reason(), &fenced.to_string())
+            .await?;
+        Ok(Next::Resync)
+    }
+
+    /// Says that the agent broke over this bundle; what was reported stands. Of one that is ignored nothing but that is said.
     pub(super) async fn report_defect(&mut self) {
         let (Presence::Present(held), _) = self.inbox.take() else {
             return;
         };
         self.note_status(&held);
+        // Without its ledger nobody knows; it is tried again.
+        let looked = self.ledger.refresh().await;
+        if looked.is_err() || check_order(self.write(&held), self.ledger.spec()).is_err() {
+            return;
+        }
         let message = "the agent broke while it worked on this bundle, which is a defect of the agent: it tries again, \
                        with growing delays; its log says where";
         if let Err(error) = self.hold(&held, held.epoch, "AgentDefect", message).await {

@@ -33,6 +33,7 @@ mod quiet;
 mod real;
 mod refusing;
 mod removing;
+mod restored;
 mod resuming;
 mod rights;
 mod rows;
