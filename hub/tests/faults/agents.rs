@@ -15,7 +15,7 @@ use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
     fault::{Asks, Dice, Effect, Ending, Kind, Moment, On, Parties, Rule, Side, When},
-    run::{Act, Fault, Look, Outcome, Script, Target, agreement, application, with_image, without_config},
+    run::{Act, Fault, Look, Outcome, Script, Target, application, with_image, without_config},
     trace::Object,
 };
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ fn f10_agents_that_are_killed_in_the_middle_of_a_pass_complete_it() {
             }
         }
         let less = without_config(&with_image(&web(), "web:2"));
-        let mut script = script
+        script
             .at(SECOND * 20, Act::Apply(less))
             // Whose moment has not come by then dies where it stands.
             .at(SECOND * 80, Act::check("it is delivered", runs("web")))
@@ -77,9 +77,7 @@ fn f10_agents_that_are_killed_in_the_middle_of_a_pass_complete_it() {
                 "the newest runs everywhere",
                 images("web", "web:2", names.clone()),
             )
-            .finally("it was made once, and changed once", generations("web", 2, names));
-        script.finally.push(agreement(Vec::new(), Vec::new()));
-        script
+            .finally("it was made once, and changed once", generations("web", 2, names))
     });
     struck(&outcomes, &[Kind::AgentKilled, Kind::KilledAtMoment]);
     let members = Script::of_regions(4, &["east", "west"]).names();

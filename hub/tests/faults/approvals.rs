@@ -3,7 +3,7 @@
 use crate::{
     applications::{application as status_of, bundles, deletes_are_held, runs, step_failed, step_is},
     looks::because,
-    runs::{SECOND, after, good, one},
+    runs::{SECOND, after, at_rest, good, one},
 };
 use kube::{
     Api,
@@ -114,7 +114,7 @@ fn f31_an_approval_after_the_gate_has_timed_out_approves_nothing() {
                 Act::check("it stays so", status_of("web", timed_out)),
             )
             .then(Act::check("west has nothing", bundles("web", 2)))
-            .until(Until::Time(SECOND * 30))
+            .until(at_rest())
     });
 }
 
@@ -185,6 +185,6 @@ fn f31_a_confirmation_with_a_stale_hash_confirms_nothing_and_one_with_the_presen
             ))
             .then(Act::check("the present one is confirmed", confirms(None)))
             .at(SECOND * 180, Act::check("they are deleted", bundles("web", 1)))
-            .until(Until::Time(SECOND * 60))
+            .until(at_rest())
     });
 }

@@ -4,7 +4,7 @@
 use crate::{
     applications::runs,
     looks::{because, images, unavailable},
-    runs::{SECOND, good, struck},
+    runs::{SECOND, at_rest, good, struck},
 };
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::{Api, Client, api::DeleteParams};
@@ -15,7 +15,7 @@ use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
     Fleet, HUB,
     fault::{Dice, Kind},
-    run::{Act, Fault, Look, Script, Target, Until, application, with_image},
+    run::{Act, Fault, Look, Script, Target, application, with_image},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -307,7 +307,7 @@ fn f34_who_asks_for_what_is_anothers_is_refused_whatever_happens_to_the_hub() {
             .then(Act::Patch(Target::cluster(ME), json!({"spec": {"serial": 2}})))
             .then(Act::wait("a word on what was revoked", ends(revoked, &wrong)))
             .then(Act::wait("it sees nothing any more", sees_its_own(false)))
-            .until(Until::Time(SECOND * 90))
+            .until(at_rest())
             .finally("nobody gets what is another's", wrong.none())
             .finally("it is refused", sees_its_own(false))
             .finally("nobody hears of it, and of all others", unavailable(&[ME]))

@@ -3,7 +3,7 @@
 use crate::{
     applications::{application as status_of, bundles, confirm, deletes_are_held, gone, runs, step_is},
     looks::{because, deployment, images},
-    runs::{SECOND, after, delivered_within, good, of_region, one, struck},
+    runs::{SECOND, after, at_rest, delivered_within, good, of_region, one, struck},
 };
 use kube::{Api, ResourceExt};
 use roundhouse_api::{
@@ -15,7 +15,7 @@ use roundhouse_api::{
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
     fault::{Asks, Dice, Effect, Ending, Kind, On, Parties, Rule, Side},
-    run::{Act, Fault, Look, Script, Target, Until, agreement, application, in_turns, once, with_image},
+    run::{Act, Fault, Look, Script, Target, application, in_turns, once, with_image},
     trace::Object,
 };
 use serde_json::{Value, json};
@@ -201,7 +201,7 @@ fn f21_clusters_that_leave_and_join_in_the_middle_of_a_delivery_let_the_run_go_o
         names.retain(|name| name != "west-1" && name != "east-1");
         names.extend(["west-9".to_owned(), "east-one".to_owned()]);
         let left = after(&mut dice, 0, 4_000);
-        let mut script = script
+        script
             .at(
                 after(&mut dice, 0, 4_000),
                 Act::Leave("west-1".to_owned(), Leave::DeleteResources),
@@ -211,11 +211,7 @@ fn f21_clusters_that_leave_and_join_in_the_middle_of_a_delivery_let_the_run_go_o
             .at(left + after(&mut dice, 0, 2_000), Act::Join(renamed))
             .until(delivered_within(SECOND * 200))
             .finally("who has joined has its part", images("web", "web:1", names))
-            .finally("all of it is somewhere", replicas_of_members("web", 20));
-        script
-            .finally
-            .push(agreement(vec!["west-1".to_owned()], Vec::new()));
-        script
+            .finally("all of it is somewhere", replicas_of_members("web", 20))
     });
 }
 
@@ -232,19 +228,13 @@ fn f21_a_cluster_that_leaves_while_its_step_waits_gets_nothing_again_and_keeps_n
             let mut dice = Dice::new(seed, "f21");
             let (stays_away, leaves) = (one(&mut dice, &["east-2", "east-4"]), leaves(seed));
             let cut_off = Fault::Partition(vec![stays_away.to_owned()]);
-            let emptied = match how {
-                Leave::DeleteResources => vec![leaves.to_owned()],
-                _ => Vec::new(),
-            };
             // The step of west waits for that of east, and is kept as it was decided when the one that leaves was there.
-            let mut script = fleet()
+            fleet()
                 .then(Act::wait("it is delivered", runs("web")))
                 .then(Act::for_a_while(cut_off, SECOND * 100))
                 .then(Act::Apply(with_image(&web(), "web:2")))
                 .at(after(&mut dice, 500, 60_000), Act::Leave(leaves.to_owned(), how))
-                .until(delivered_within(SECOND * 200));
-            script.finally.push(agreement(emptied, Vec::new()));
-            script
+                .until(delivered_within(SECOND * 200))
         });
         for outcome in outcomes {
             let namespace = cluster_namespace(leaves(outcome.seed));
@@ -296,7 +286,7 @@ fn f27_an_application_with_an_expression_that_never_ends_or_a_template_that_is_n
                 "of the bad ones nothing is placed",
                 bundles("shapeless", 0),
             ))
-            .until(Until::Time(SECOND * 60))
+            .until(at_rest())
     });
 }
 
@@ -321,7 +311,7 @@ fn f20_an_application_that_is_deleted_while_its_clusters_are_given_their_bundles
         };
         let refused = Rule::always(made.at("/bundles"), refuse);
         let back = SECOND * 40;
-        let mut script = script
+        script
             .at(SECOND * 20, label(&lose, None))
             .at(back + after(&mut dice, 0, 3_000), label(&lose, Some("east")))
             .at(
@@ -332,9 +322,7 @@ fn f20_an_application_that_is_deleted_while_its_clusters_are_given_their_bundles
                 back + after(&mut dice, 5_000, 15_000),
                 Act::Delete(Target::application("web")),
             )
-            .at(SECOND * 800, Act::check("it is gone", gone("web")));
-        script.finally.push(agreement(Vec::new(), Vec::new()));
-        script
+            .at(SECOND * 800, Act::check("it is gone", gone("web")))
     });
     struck(&outcomes, &[Kind::Refused]);
 }

@@ -4,7 +4,7 @@ use crate::{
     applications::{bundle, object, runs},
     line::{Line, Sent},
     looks::{Looked, because},
-    runs::{SECOND, after, delivered_within, good, one},
+    runs::{SECOND, after, delivered_within, good, good_with_drift, one},
 };
 use roundhouse_api::bundle::{Bundle, BundlePhase, FIGHTING};
 use roundhouse_hub::simulate::{
@@ -89,7 +89,7 @@ fn repaired_once(sent: &[Sent], who: &str) -> Looked {
 #[test]
 fn f22_a_member_that_is_restored_from_a_backup_is_put_right_once_and_apply_once_is_respected() {
     let edited = |found: &Value| found["data"]["image"] == "by hand";
-    good(|seed| {
+    good_with_drift(|seed| {
         let mut dice = Dice::new(seed, "f22");
         let who = one(&mut dice, &MEMBERS);
         let line = Line::default();

@@ -165,7 +165,7 @@ fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
                 SECOND * 700,
                 Act::check("the newest runs everywhere", images("web", "web:4", names)),
             )
-            .at(SECOND * 700, Act::Check(agreement(Vec::new(), Vec::new())))
+            .at(SECOND * 700, Act::Check(agreement(&[])))
     });
     struck(&outcomes, &[Kind::Duplicated, Kind::Late, Kind::FrameDelayed]);
 }

@@ -2,7 +2,7 @@
 
 use roundhouse_hub::simulate::{
     fault::{Dice, Kind},
-    run::{LOOKED, Outcome, Script, Until, run},
+    run::{LOOKED, Outcome, Script, Until, agreement, run},
 };
 use std::time::Duration;
 
@@ -12,6 +12,15 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) fn delivered_within(converges: Duration) -> Until {
     Until::Delivered {
         within: converges,
+        quiet: SECOND * 60,
+    }
+}
+
+/// Whatever is delivered and whatever waits by then, nothing more is written for a minute.
+pub(crate) fn at_rest() -> Until {
+    Until::Done {
+        within: SETTLES,
+        idle: SECOND * 60,
         quiet: SECOND * 60,
     }
 }
@@ -58,9 +67,19 @@ pub(crate) fn of_region(script: &Script, region: &str) -> Vec<String> {
 /// silence is given up after 295 s, and every agent looks at everything every five minutes.
 pub(crate) const SETTLES: Duration = Duration::from_secs(15 * 60);
 
-/// Runs a script from every seed, and checks that all is as promised and as the script expects. Where it rests when all is delivered,
-/// one in ten of a long run rests for so long that everybody has looked at everything once more.
+/// Runs a script from every seed, and checks that all is as promised and as the script expects, and that every cluster has at the end
+/// what was decided. Where it rests when all is delivered, one in ten of a long run rests for so long that everybody has looked at
+/// everything once more.
 pub(crate) fn good(script: impl Fn(u64) -> Script) -> Vec<Outcome> {
+    good_with_drift(|seed| {
+        let mut script = script(seed);
+        script.finally.push(agreement(&script.cues));
+        script
+    })
+}
+
+/// The same where something in the clusters stays as others have it.
+pub(crate) fn good_with_drift(script: impl Fn(u64) -> Script) -> Vec<Outcome> {
     seeds()
         .into_iter()
         .map(|seed| {

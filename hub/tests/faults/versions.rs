@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use roundhouse_hub::simulate::{
     Ends, HUB, Wire, Wires,
     fault::Dice,
-    run::{Act, Fault, Script, agreement, application, with_image},
+    run::{Act, Fault, Script, application, with_image},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
@@ -68,7 +68,6 @@ fn hubs_and_agents_that_are_a_version_apart_deliver_and_come_to_rest() {
         // An upgrade ends agents and hubs.
         let (hub, agent) = (after(&mut dice, 0, 30_000), after(&mut dice, 0, 30_000));
         let upgraded = one(&mut dice, &names);
-        script.finally.push(agreement(Vec::new(), Vec::new()));
         script
             .at(hub, Act::for_a_while(Fault::Stopped(HUB.to_owned()), SECOND * 5))
             .at(agent, Act::for_a_while(Fault::Stopped(upgraded), SECOND * 5))

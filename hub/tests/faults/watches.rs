@@ -12,7 +12,7 @@ use roundhouse_hub::{
         HUB,
         fault::{Asks, Dice, Effect, Ending, Kind, On, Parties, Rule, Side},
         monitor::Promise,
-        run::{Act, Fault, Look, Outcome, Script, Target, agreement, application, run, with_image},
+        run::{Act, Fault, Look, Outcome, Script, Target, application, run, with_image},
     },
 };
 use serde_json::Value;
@@ -215,15 +215,13 @@ fn f17_a_bundle_that_goes_with_an_application_of_which_nothing_is_heard_leaves_n
             namespace: format!("cluster-{who}"),
             name: "default.web".to_owned(),
         };
-        let mut script = script
+        script
             .at(at, Act::EndWatches(applications, Ending::Silent))
             // Whose report would be another reason to look.
             .then(Act::for_a_while(Fault::Partition(vec![who]), SECOND * 30))
             .then(Act::Delete(Target::application("web")))
             .then(Act::Delete(bundle))
-            .until(delivered_within(GIVEN_UP));
-        script.finally.push(agreement(Vec::new(), Vec::new()));
-        script
+            .until(delivered_within(GIVEN_UP))
     });
     struck(&outcomes, &[Kind::WatchSilenced]);
 }

@@ -3,7 +3,7 @@
 use crate::{
     applications::{application as status_of, runs, step_failed, step_is},
     looks::because,
-    runs::{SECOND, after, good, one},
+    runs::{SECOND, after, at_rest, good, one},
 };
 use futures::future::{BoxFuture, pending, ready};
 use kube::{Client, client::Body};
@@ -17,7 +17,7 @@ use roundhouse_hub::{
     simulate::{
         HUB,
         fault::Dice,
-        run::{Act, Fault, Look, Script, Until, application},
+        run::{Act, Fault, Look, Script, application},
     },
 };
 use serde_json::{Value, json};
@@ -306,6 +306,6 @@ fn f30_webhooks_that_fail_are_tried_again_bounded_and_named_and_late_answers_are
             .then(Act::check("nothing was asked or taken without end", bounded))
             // The answer comes, and nobody hears it.
             .at(SECOND * 600, Act::check("and stays so", status_of("gated", late)))
-            .until(Until::Time(SECOND * 30))
+            .until(at_rest())
     });
 }

@@ -2,19 +2,18 @@
 
 use super::{
     commit::Commit,
-    fields::{annotation_of, is_marked},
+    fields::{annotation_of, is_marked, names},
     model::{
-        APPLICATIONS, BUNDLES, CLUSTERS, Carried, Content, LEDGERS, Ledger, Model, NAMESPACES, PLACEMENTS,
-        carried, is_at, is_of,
+        APPLICATIONS, BUNDLES, CLUSTERS, Carried, Content, LEDGERS, Ledger, Model, NAMESPACES, Name,
+        PLACEMENTS, carried, is_at, is_of,
     },
     promise::{Check, Found, Note, Promise},
 };
 use crate::simulate::HUB;
 use roundhouse_api::{
-    application::{ClusterVerb, StepKind, ValidStep},
+    application::{ClusterVerb, HeldDeletes, StepKind, ValidStep},
     bundle::{
-        Bundle, BundlePhase, Deletion, ManifestConfig, PropagationPolicy, ResourceIdentifier,
-        UpdateStrategyType,
+        ApplyOnce, Bundle, BundlePhase, Deletion, ManifestConfig, PropagationPolicy, UpdateStrategyType,
     },
     cluster::Leave,
     decision::DecisionSpec,
@@ -32,10 +31,14 @@ use std::{
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
     /// What was ever confirmed of each Application, and is not spent.
-    confirmed: BTreeMap<(Arc<str>, Arc<str>), BTreeSet<String>>,
+    confirmed: BTreeMap<Name, BTreeSet<String>>,
     /// When agents removed what on evidence: so it may be removed once more where a request that something on the way repeated
     /// made it again.
     removed: BTreeMap<(Arc<str>, Key), Duration>,
+    /// What each Application has ever asked to be confirmed, by its hash.
+    asked: BTreeMap<(Name, String), HeldDeletes>,
+    /// The clusters that lose an Application by a confirmation, by its hash.
+    confirmed_away: BTreeMap<(Name, String), BTreeSet<String>>,
     /// What was to go by a ledger when its server was put back, and when that was: a pass that had begun ends.
     going: BTreeMap<(Arc<str>, Carried), Duration>,
 }
@@ -87,7 +90,7 @@ impl Deletions {
             return;
         };
         if commit.is_change() && is_marked(commit.before()) && !is_marked(commit.after()) {
-            found.judges(Promise::P5);
+            found.judges_part(Promise::P5, "agents let go");
             if !may_let_go(commit, model) {
                 let expected = "a Bundle of it that lets go what it does not want";
                 found.broke(Promise::P5, commit.object(), expected, "none ever did");
@@ -96,7 +99,7 @@ impl Deletions {
         if !commit.deletes() {
             return;
         }
-        found.judges(Promise::P5);
+        found.judges_part(Promise::P5, "agents remove");
         let place = (commit.server.clone(), commit.key.clone());
         let before = self.removed.get(&place).filter(|_| is_marked(commit.before()));
         let is_again = before.is_some_and(|at| commit.at.saturating_sub(*at) <= LATE);
@@ -124,16 +127,59 @@ impl Deletions {
     }
 }
 
+/// Kinds that stay when their Bundle gives them up, unless somebody says otherwise; as the agent has it.
+const KEPT: [&str; 3] = [
+    NAMESPACES,
+    "persistentvolumeclaims",
+    "customresourcedefinitions.apiextensions.k8s.io",
+];
+
+/// Whether the option of a Bundle says that an object stays when it is given up.
+fn is_orphaned(content: &Content, key: &Key) -> bool {
+    let option = content.spec.delete_option.as_ref();
+    option.is_some_and(|option| match option.propagation_policy {
+        PropagationPolicy::Foreground => false,
+        PropagationPolicy::Orphan => true,
+        PropagationPolicy::SelectivelyOrphan => {
+            let orphans = option.selectively_orphans.iter();
+            let mut rules = orphans.flat_map(|orphans| &orphans.orphaning_rules);
+            rules.any(|rule| names(rule, key))
+        }
+    })
+}
+
+/// Why an object stays although its Bundle gives it up with this content. `confirmed`: somebody has said that it goes whatever it runs.
+fn stays(content: &Content, commit: &Commit, confirmed: bool) -> Option<&'static str> {
+    let (key, before) = (&commit.key, commit.before());
+    if is_orphaned(content, key) {
+        return Some("its deleteOption lets it stay");
+    }
+    let prunes = annotation_of(before, annotation::PRUNE) == Some("true");
+    if KEPT.contains(&&*key.table) && content.spec.delete_option.is_none() && !prunes {
+        return Some("of its kind nothing goes unless somebody says so");
+    }
+    // Rules may leave it out.
+    let is_guarded = content.spec.apply_once.unwrap_or_default() != ApplyOnce::Never
+        && content.spec.apply_once_rules.is_empty();
+    let runs = is_guarded && !confirmed && !prunes && runs(&key.table, before) > 0;
+    runs.then_some("it still runs something, apply-once is on, and nobody has confirmed that it goes")
+}
+
+/// How much a workload still runs, or asks to run.
+fn runs(table: &str, live: &Value) -> u64 {
+    let (at, without) = match table {
+        "daemonsets.apps" => ("/status/currentNumberScheduled", 0),
+        "jobs.batch" => ("/status/active", 0),
+        "deployments.apps" | "statefulsets.apps" | "replicasets.apps" => ("/spec/replicas", 1),
+        _ => ("/spec/replicas", 0),
+    };
+    live.pointer(at).and_then(Value::as_u64).unwrap_or(without)
+}
+
 /// Whether the agent was told to let an object stay without it: its Bundle goes or has it no more, with an option that says so; or it
 /// is of those which are kept unless somebody says otherwise. Of a request that came late nothing but the option is asked: what it
 /// went by is over.
 fn may_let_go(commit: &Commit, model: &Model) -> bool {
-    // As the agent has it.
-    const KEPT: [&str; 3] = [
-        NAMESPACES,
-        "persistentvolumeclaims",
-        "customresourcedefinitions.apiextensions.k8s.io",
-    ];
     let prunes = annotation_of(commit.before(), annotation::PRUNE).is_some();
     if KEPT.contains(&&*commit.key.table) && !prunes {
         return true;
@@ -146,18 +192,7 @@ fn may_let_go(commit: &Commit, model: &Model) -> bool {
         return false;
     };
     let key = &commit.key;
-    let is_let = |content: &Content| {
-        let option = content.spec.delete_option.as_ref();
-        option.is_some_and(|option| match option.propagation_policy {
-            PropagationPolicy::Foreground => false,
-            PropagationPolicy::Orphan => true,
-            PropagationPolicy::SelectivelyOrphan => {
-                let orphans = option.selectively_orphans.iter();
-                let mut rules = orphans.flat_map(|orphans| &orphans.orphaning_rules);
-                rules.any(|rule| names(rule, key))
-            }
-        })
-    };
+    let is_let = |content: &Content| is_orphaned(content, key);
     if overdue {
         return held.contents_of(ledger.spec.epoch).values().any(is_let);
     }
@@ -177,7 +212,7 @@ fn of_users(commit: &Commit, model: &Model, found: &mut Found<'_>) {
     if !commit.deletes() {
         return;
     }
-    found.judges(Promise::P5);
+    found.judges_part(Promise::P5, "what people have made stays");
     let leaves = cluster_of_namespace(&commit.key.name).is_some_and(|cluster| model.leaves(cluster));
     if &*commit.key.table != NAMESPACES || !leaves {
         let expected = "whoever made it to delete it";
@@ -197,11 +232,21 @@ fn cause(
         return Err(format!("its Bundle {} was never there", spec.bundle));
     };
     let contents = held.contents_of(spec.epoch);
+    // What is sent late goes by terms that were.
+    let overdue = commit.asked.as_ref().is_some_and(|asked| asked.overdue.is_some());
+    let stays = |content: &Content, confirmed: bool| match overdue {
+        true => None,
+        false => stays(content, commit, confirmed),
+    };
+    let by_itself = !spec.dispatched && model.goes_by_itself(cluster, held);
     // One that was withdrawn before what the agent follows is none.
-    let mut since = contents.range(spec.generation..);
-    let confirmed = since.any(|(_, content)| content.spec.deletion.is_some());
-    if confirmed || (!spec.dispatched && model.goes_by_itself(cluster, held)) {
-        return Ok(());
+    let since = contents.range(spec.generation..).map(|(_, content)| content);
+    let mut kept = None;
+    for content in since.filter(|content| by_itself || content.spec.deletion.is_some()) {
+        kept = stays(content, confirms(content, spec.dispatched));
+        if kept.is_none() {
+            return Ok(());
+        }
     }
     let Some(content) = contents.get(&spec.generation) else {
         return Err("its Bundle never had that".to_owned());
@@ -213,6 +258,9 @@ fn cause(
     };
     if recreated(content) {
         return Ok(());
+    }
+    if let Some(why) = kept {
+        return Err(why.to_owned());
     }
     let carries = |content: &Content| content.carries(&key.table, &key.namespace, &key.name);
     // What it went by when it was sent may be over.
@@ -242,7 +290,15 @@ fn cause(
         .find(|(_, other)| other.present().is_some_and(carries));
     match moved {
         Some(((_, name), _)) if held.application().is_some() => Err(format!("{name} has it now")),
-        _ => Ok(()),
+        _ => stays(content, false).map_or(Ok(()), |why| Err(why.to_owned())),
+    }
+}
+
+/// Whether somebody has said that a Bundle of this content goes whatever runs there; as the agent has it.
+fn confirms(content: &Content, dispatched: bool) -> bool {
+    match &content.spec.deletion {
+        Some(deletion) => deletion.confirmed_by != Deletion::GARBAGE_COLLECTION,
+        None => !dispatched,
     }
 }
 
@@ -254,20 +310,6 @@ fn is_late(commit: &Commit, ledger: &Ledger, was_let: impl Fn(Duration) -> bool)
     let mut own = entries.filter(|(_, object)| is_of(object, &commit.key));
     let is_open = own.any(|(entry, _)| entry.outcome == LedgerOutcome::Intended);
     is_open && overdue.is_some_and(|overdue| was_let(commit.at.saturating_sub(overdue)))
-}
-
-/// Whether a rule is about an object; `*` is about everything.
-fn names(of: &ResourceIdentifier, key: &Key) -> bool {
-    let (resource, group) = key.table.split_once('.').unwrap_or((&key.table, ""));
-    let places = [
-        (of.group.as_str(), group),
-        (&of.resource, resource),
-        (&of.namespace, &key.namespace),
-        (&of.name, &key.name),
-    ];
-    places
-        .iter()
-        .all(|(pattern, is)| *pattern == "*" || pattern == is)
 }
 
 fn recreates(config: &ManifestConfig, key: &Key) -> bool {
@@ -282,6 +324,10 @@ impl Deletions {
     /// What is spent confirms nothing any more, though the annotation stays.
     fn note_confirmation(&mut self, commit: &Commit) {
         let name = (commit.key.namespace.clone(), commit.key.name.clone());
+        let held = commit.after().pointer("/status/heldDeletes").cloned();
+        if let Some(held) = held.and_then(|held| serde_json::from_value::<HeldDeletes>(held).ok()) {
+            self.asked.insert((name.clone(), held.hash.clone()), held);
+        }
         let confirmed = self.confirmed.entry(name).or_default();
         if let Some(hash) = annotation_of(commit.after(), annotation::CONFIRM_DELETES) {
             confirmed.insert(hash.to_owned());
@@ -292,7 +338,7 @@ impl Deletions {
         }
     }
 
-    fn by_hub(&self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+    fn by_hub(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
         let cluster = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
         let forgotten = asked_to(model, cluster, Leave::Forget);
         let before: Option<Bundle> = commit
@@ -301,7 +347,7 @@ impl Deletions {
             .and_then(|record| serde_json::from_slice(&record.bytes).ok());
         let deletion = before.as_ref().and_then(|bundle| bundle.spec.deletion.as_ref());
         if commit.deletes() {
-            found.judges(Promise::P5);
+            found.judges_part(Promise::P5, "the hub removes");
         }
         // With the namespace of a cluster that leaves goes what was on its way there; held, until it is told what becomes of its objects.
         let own = commit.asked.as_ref().and_then(|asked| asked.target.as_ref());
@@ -336,6 +382,33 @@ impl Deletions {
             let expected = format!("a reason for spec.deletion {:?}", evidence.confirmed_by);
             found.broke(Promise::P5, commit.object(), expected, why);
         }
+        if let (Some(evidence), Some(of)) = (&written.spec.deletion, &written.spec.application_ref) {
+            let of = (of.namespace.as_str().into(), of.name.as_str().into());
+            if let Err(why) = self.counts(of, &evidence.confirmed_by, cluster) {
+                let expected = "no more to go than was confirmed";
+                found.broke(Promise::P5, commit.object(), expected, why);
+            }
+        }
+    }
+
+    /// Whether a cluster is one of those that lose an application by a confirmation. What was confirmed without being asked for, as a
+    /// plan said beforehand, has no number here.
+    fn counts(&mut self, of: Name, hash: &str, cluster: &str) -> Result<(), String> {
+        let question = (of, hash.to_owned());
+        let Some(asked) = self.asked.get(&question) else {
+            return Ok(());
+        };
+        let is_whole = usize::try_from(asked.count).is_ok_and(|count| count == asked.clusters.len());
+        if is_whole && !asked.clusters.iter().any(|named| named == cluster) {
+            return Err(format!("{cluster}, and {hash} is about {:?}", asked.clusters));
+        }
+        let most = asked.count;
+        let away = self.confirmed_away.entry(question).or_default();
+        away.insert(cluster.to_owned());
+        match u32::try_from(away.len()).is_ok_and(|all| all <= most) {
+            true => Ok(()),
+            false => Err(format!("{away:?}, and {hash} is about {most} clusters")),
+        }
     }
 
     /// Whether what confirms a removal was there before.
@@ -351,9 +424,15 @@ impl Deletions {
             let left = model.left.contains_key(cluster) || !model.clusters.contains_key(cluster);
             let going = |c: &roundhouse_api::cluster::Cluster| c.metadata.deletion_timestamp.is_some();
             let going = left || model.clusters.get(cluster).is_some_and(going);
-            return going
-                .then_some(())
-                .ok_or_else(|| "nobody lets the cluster leave".to_owned());
+            let option = bundle.spec.delete_option.as_ref();
+            let orphans = option.is_some_and(|option| option.propagation_policy == PropagationPolicy::Orphan);
+            return match going {
+                false => Err("nobody lets the cluster leave".to_owned()),
+                true if model.leaves_everything(cluster) && !orphans => Err(
+                    "what is in the cluster is to stay, and its deleteOption says nothing of that".to_owned(),
+                ),
+                true => Ok(()),
+            };
         }
         let Some(of) = &bundle.spec.application_ref else {
             return Err("the hub does not remove what it has not written".to_owned());
@@ -433,7 +512,7 @@ fn drops(commit: &Commit, before: &Bundle, after: &Bundle, model: &Model, found:
         .iter()
         .filter_map(|one| carried(&one.manifest));
     for one in had.filter(|one| has(before, one)) {
-        found.judges(Promise::P5);
+        found.judges_part(Promise::P5, "nothing falls out of a Bundle");
         if !has(after, &one) {
             let expected = format!("{} {}, which {name} has, to be there further on", one.0, one.2);
             found.broke(Promise::P5, commit.object(), expected, "it is not");

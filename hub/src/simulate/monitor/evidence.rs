@@ -12,10 +12,13 @@ use roundhouse_api::{
         Application, ClusterVerb, DeployStep, StepKind, StepPhase, Until, ValidStep, WaitFor, WorkflowStatus,
     },
     bundle::{APPLIED, Bundle, BundlePhase, BundleStatus},
+    cluster::Cluster,
     condition,
     names::{cluster_of_namespace, decision_name, label, step_of_bundle},
+    placement::PlacementSpec,
 };
 use serde_json::Value;
+use std::time::Duration;
 
 #[derive(Debug, Default)]
 pub(super) struct Passing;
@@ -27,10 +30,15 @@ struct Run<'a> {
     name: &'a str,
     /// Name of the revision that the run delivers, and what it says.
     revision: (&'a str, &'a Revision),
+    at: Duration,
 }
 
 impl Check for Passing {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        let reports = (&*commit.server, &*commit.key.table) == (HUB, BUNDLES);
+        if reports && commit.by().is_some_and(|who| who.agent().is_some()) {
+            return told(commit, model, found);
+        }
         if !commit.by().is_some_and(|who| who.is_hub()) {
             return;
         }
@@ -58,6 +66,7 @@ impl Check for Passing {
             namespace,
             name,
             revision: (of, revision),
+            at: commit.at,
         };
         let same = before.app_revision == after.app_revision && before.run == after.run;
         let had = |step: &str| same && before.step(step).is_some_and(|s| s.phase == StepPhase::Succeeded);
@@ -68,8 +77,8 @@ impl Check for Passing {
             let Some(valid) = revision.valid.all_steps().find(|valid| valid.name == step.name) else {
                 continue;
             };
-            if is_judged(&valid.kind) {
-                found.judges(Promise::P7);
+            if let Some(part) = part(&valid.kind) {
+                found.judges_part(Promise::P7, part);
             }
             if let Err((expected, is)) = run.passes(valid) {
                 let is = format!("step {} of {of} has passed; {is}", step.name);
@@ -79,13 +88,63 @@ impl Check for Passing {
     }
 }
 
-/// Whether what a step waits for is known here.
-fn is_judged(kind: &StepKind) -> bool {
+/// By which part a step is judged, if what it waits for is known here.
+fn part(kind: &StepKind) -> Option<&'static str> {
     match kind {
         // What an expression asks for may hold of any of its clusters.
-        StepKind::Deploy(deploy) => !matches!(deploy.until, Some(Until::Holds(_))),
-        StepKind::ClusterObject(_) => true,
-        _ => false,
+        StepKind::Deploy(deploy) if !matches!(deploy.until, Some(Until::Holds(_))) => {
+            Some("steps that place pass")
+        }
+        StepKind::ClusterObject(object) if object.verb != ClusterVerb::Delete => {
+            Some("steps of objects pass")
+        }
+        _ => None,
+    }
+}
+
+/// An agent reports: what it says is applied, or ready, has been so in its cluster since that content was written.
+fn told(commit: &Commit, model: &Model, found: &mut Found<'_>) {
+    let name = (commit.key.namespace.clone(), commit.key.name.clone());
+    let (Some(bundle), Some(held)) = (commit.read::<Bundle>(), model.bundles.get(&name)) else {
+        return;
+    };
+    let Some(status) = bundle
+        .status
+        .filter(|_| bundle.metadata.uid.as_ref() == Some(&held.uid))
+    else {
+        return;
+    };
+    let of = status
+        .observed_generation
+        .filter(|of| status.ignores(*of).is_none());
+    let content = of.and_then(|of| held.contents.get(&of));
+    let Some(content) = content.filter(|content| {
+        content.spec.hash == status.hash
+            && content.spec.deletion.is_none()
+            && content.reports.last() != Some(&status)
+    }) else {
+        return;
+    };
+    let ready = shows(&status, WaitFor::Ready);
+    if !ready && !shows(&status, WaitFor::Applied) {
+        return;
+    }
+    found.judges_part(Promise::P7, "what agents report");
+    let unlike: Vec<String> = content
+        .unlike(ready)
+        .map(|(table, namespace, name)| format!("{table} {namespace}/{name}"))
+        .collect();
+    if !unlike.is_empty() {
+        let said = if ready { "ready" } else { "applied" };
+        let generation = of.unwrap_or_default();
+        let expected =
+            format!("what is reported {said} of generation {generation} to have been so there since");
+        found.broke(
+            Promise::P7,
+            commit.object(),
+            expected,
+            format!("never was: {}", unlike.join(", ")),
+        );
     }
 }
 
@@ -130,7 +189,7 @@ fn begins(commit: &Commit, model: &Model, found: &mut Found<'_>) {
     if present != revision && number(revision) < number(present) {
         return;
     }
-    found.judges(Promise::P7);
+    found.judges_part(Promise::P7, "steps begin");
     if present != revision {
         let expected = format!("nothing of {revision} before a run of it");
         found.broke(
@@ -170,7 +229,9 @@ impl Run<'_> {
     fn passes(&self, step: &ValidStep) -> Judged {
         match &step.kind {
             StepKind::Deploy(deploy) => self.placed(&step.name, deploy),
-            StepKind::ClusterObject(object) if object.verb != ClusterVerb::Delete => self.applied(&step.name),
+            StepKind::ClusterObject(object) if object.verb != ClusterVerb::Delete => {
+                self.applied(&step.name, &object.placement)
+            }
             _ => Ok(()),
         }
     }
@@ -283,9 +344,22 @@ impl Run<'_> {
         images.into_iter().find(|image| !named(image))
     }
 
-    /// A step whose object travels in Bundles of its own.
-    fn applied(&self, step: &str) -> Judged {
-        let own = self.model.bundles_of((self.namespace, self.name));
+    /// A step whose object travels in Bundles of its own. Every cluster that it is for has one, as far as labels and names alone say
+    /// which these are, and the hub has to know them.
+    fn applied(&self, step: &str, placement: &PlacementSpec) -> Judged {
+        let own = || self.model.bundles_of((self.namespace, self.name));
+        let has = |cluster: &str| {
+            own().any(|(of, (_, name), _)| of == cluster && step_of_bundle(name) == Some(step))
+        };
+        let asked =
+            self.model.clusters.iter().filter(|(name, cluster)| {
+                is_for(placement, name, cluster) && self.model.is_known(name, self.at)
+            });
+        if let Some((cluster, _)) = asked.into_iter().find(|(name, _)| !has(name)) {
+            let expected = format!("a Bundle of {step} for {cluster}, which it is for");
+            return Err((expected, "there is none".to_owned()));
+        }
+        let own = own();
         for (cluster, (_, name), held) in own {
             if step_of_bundle(name) != Some(step) || held.deleting {
                 continue;
@@ -298,6 +372,25 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether an object is for a cluster by its labels and its name, where nothing else says that: no taint, and no other wish.
+fn is_for(placement: &PlacementSpec, name: &str, cluster: &Cluster) -> bool {
+    let status = cluster.status.as_ref();
+    let tainted = !cluster.spec.taints.is_empty() || status.is_some_and(|status| !status.taints.is_empty());
+    let leaves = cluster.metadata.deletion_timestamp.is_some();
+    let limited = placement.max_clusters.is_some() || placement.spread.is_some();
+    if tainted || leaves || limited || !cluster.spec.accepted {
+        return false;
+    }
+    let labels = cluster.metadata.labels.clone().unwrap_or_default();
+    placement.placement.iter().any(|rule| {
+        let selector = rule.cluster_selector.as_ref();
+        // The hub knows labels beside these, which agents tell.
+        let by_label = selector.is_none_or(|s| s.match_expressions.is_empty() && s.matches(&labels));
+        let by_name = rule.clusters.as_ref();
+        by_label && by_name.is_none_or(|names| names.iter().any(|of| of == name))
+    })
 }
 
 /// Whether a report says what is waited for.

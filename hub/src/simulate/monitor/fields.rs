@@ -1,12 +1,30 @@
 //! Fields of objects, by path.
 
-use roundhouse_api::names::{annotation, is_bookkeeping};
+use roundhouse_api::{
+    bundle::ResourceIdentifier,
+    names::{annotation, is_bookkeeping},
+};
+use roundhouse_apiserver::Key;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Whether an object says that an agent answers for it.
 pub(super) fn is_marked(object: &Value) -> bool {
     annotation_of(object, annotation::OWNED_BY).is_some()
+}
+
+/// Whether a rule of a Bundle is about an object; `*` is about everything.
+pub(super) fn names(of: &ResourceIdentifier, key: &Key) -> bool {
+    let (resource, group) = key.table.split_once('.').unwrap_or((&key.table, ""));
+    let places = [
+        (of.group.as_str(), group),
+        (&of.resource, resource),
+        (&of.namespace, &key.namespace),
+        (&of.name, &key.name),
+    ];
+    places
+        .iter()
+        .all(|(pattern, is)| *pattern == "*" || pattern == is)
 }
 
 /// An annotation of an object.

@@ -22,6 +22,7 @@ mod others;
 mod promise;
 mod replicas;
 mod same;
+mod shown;
 mod spread;
 mod steady;
 mod store;
@@ -77,7 +78,7 @@ struct Inner {
     story: Story,
     checks: Vec<Box<dyn Check>>,
     broken: Vec<Broken>,
-    judged: BTreeSet<Promise>,
+    judged: BTreeSet<(Promise, &'static str)>,
     /// How often the controllers of each hub were started.
     starts: BTreeMap<String, u32>,
     servers: BTreeSet<Arc<str>>,
@@ -211,8 +212,9 @@ impl Monitor {
         self.inner.lock().broken.clone()
     }
 
-    /// The promises that had something to judge so far. Of the others nothing is known.
-    pub fn judged(&self) -> BTreeSet<Promise> {
+    /// The promises that had something to judge so far, each with the part of it that had, where it has several. Of the others
+    /// nothing is known.
+    pub fn judged(&self) -> BTreeSet<(Promise, &'static str)> {
         self.inner.lock().judged.clone()
     }
 

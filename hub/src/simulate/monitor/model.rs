@@ -1,8 +1,15 @@
 //! What is stored, as far as promises are about it.
 
-use super::{commit::Commit, fields::annotation_of, promise::Note, who::Who};
+use super::{
+    commit::Commit,
+    fields::{annotation_of, names},
+    promise::Note,
+    shown::Shown,
+    who::Who,
+};
 use crate::{
     restored,
+    run::READ_TIMES_OUT,
     simulate::{
         HUB,
         raw::{self, Everywhere},
@@ -12,8 +19,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, GroupVersionKind};
 use roundhouse_api::{
     application::{self, ApplicationStatus, ValidApplication},
-    bundle::{Bundle, BundleSpec, BundleStatus},
-    cluster::{AVAILABLE, Cluster},
+    bundle::{ApplyOnce, Bundle, BundleSpec, BundleStatus},
+    cluster::{AVAILABLE, Cluster, Leave},
     condition,
     decision::{Decision, DecisionSpec},
     ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry},
@@ -48,8 +55,17 @@ pub(super) const LEDGERS: &str = "appliedbundles.roundhouse.dev";
 pub(super) const NAMESPACES: &str = "namespaces";
 /// Table of ConfigMaps.
 pub(super) const CONFIG_MAPS: &str = "configmaps";
+/// Table of Jobs.
+const JOBS: &str = "jobs.batch";
+/// Table of what scales others.
+const SCALERS: &str = "horizontalpodautoscalers.autoscaling";
 /// Table of Leases.
 pub(super) const LEASES: &str = "leases.coordination.k8s.io";
+
+/// So long a hub may not have heard what its API server has: its watch was silent.
+const BEHIND: Duration = Duration::from_secs(READ_TIMES_OUT.as_secs() + 60);
+/// No list is as it was longer ago, in any run.
+const STALE: Duration = Duration::from_secs(90);
 
 /// Namespace and name.
 pub(super) type Name = (Arc<str>, Arc<str>);
@@ -75,6 +91,8 @@ pub(super) struct Content {
     pub(super) spec: BundleSpec,
     /// What it carries; `None` for a manifest that names no object.
     pub(super) manifests: Vec<(Option<Carried>, Arc<Value>)>,
+    /// What the object of each manifest has shown since then.
+    shown: Vec<Shown>,
     /// When it was written.
     pub(super) at: Duration,
     /// What was reported on it, in order, as far as it is about it: uid, generation and hash.
@@ -87,6 +105,34 @@ impl Content {
     /// Whether it carries an object.
     pub(super) fn carries(&self, table: &str, namespace: &str, name: &str) -> bool {
         self.manifest(table, namespace, name).is_some()
+    }
+
+    /// The manifests that no object of their cluster was ever like since they were asked for, or not up to date if that is waited for.
+    /// How an object is that is not simply written is not judged, nor what goes when it has ended.
+    pub(super) fn unlike(&self, ready: bool) -> impl Iterator<Item = &Carried> {
+        let is_whole = self.spec.apply_once.unwrap_or_default() == ApplyOnce::Never
+            && self.spec.apply_once_rules.is_empty()
+            && self.spec.paused != Some(true);
+        let all = self.manifests.iter().zip(&self.shown).filter(move |_| is_whole);
+        all.filter_map(move |((object, _), shown)| {
+            let object = object.as_ref()?;
+            let (table, namespace, name) = object;
+            let key = Key::new(&table.as_str().into(), namespace, name);
+            let mut configs = self.spec.manifest_configs.iter();
+            let is_apart = table == JOBS
+                || configs.any(|c| c.update_strategy.is_some() && names(&c.resource_identifier, &key));
+            let is_so = if ready { shown.ready } else { shown.applied };
+            (!is_so && !is_apart).then_some(object)
+        })
+    }
+
+    /// Looks at an object that is there.
+    fn sees(&mut self, key: &Key, live: &Value, scaled: bool) {
+        for ((object, manifest), shown) in self.manifests.iter().zip(&mut self.shown) {
+            if object.as_ref().is_some_and(|object| is_of(object, key)) {
+                shown.add(manifest, live, scaled);
+            }
+        }
     }
 
     /// The manifest of an object.
@@ -208,6 +254,10 @@ pub(super) struct Model {
     pub(super) clusters: BTreeMap<Arc<str>, Cluster>,
     /// Since when clusters are heard of, as their Clusters say.
     available: BTreeMap<Arc<str>, Duration>,
+    /// Since when nothing has changed about clusters that placement goes by.
+    unchanged: BTreeMap<Arc<str>, Duration>,
+    /// When the first Application was made.
+    first: Option<Duration>,
     /// Every way to leave that was asked for since a cluster joined last.
     pub(super) left: BTreeMap<Arc<str>, BTreeSet<String>>,
     /// What the hub stores was put back to an earlier state, and nobody has confirmed that yet.
@@ -255,6 +305,9 @@ impl Model {
         }
         self.repeats(&object, commit);
         put(&mut self.stored, object, record);
+        if &*commit.server != HUB && commit.after.is_some() {
+            self.shows(commit);
+        }
         let name = || (commit.key.namespace.clone(), commit.key.name.clone());
         match (&*commit.server, &*commit.key.table) {
             (HUB, BUNDLES) => self.bundle(name(), commit),
@@ -356,6 +409,29 @@ impl Model {
         }
     }
 
+    /// An object of a member is there, and may be what a Bundle asks for.
+    fn shows(&mut self, commit: &Commit) {
+        let scaled = self.is_scaled(&commit.server);
+        let namespace: Arc<str> = cluster_namespace(&commit.server).into();
+        let first = (namespace.clone(), Arc::from(""));
+        let own = self.bundles.range_mut(first..);
+        for (_, held) in own.take_while(|((of, _), _)| *of == namespace) {
+            // An agent may still be at an earlier one.
+            for content in held.contents.values_mut() {
+                if content.carries(&commit.key.table, &commit.key.namespace, &commit.key.name) {
+                    content.sees(&commit.key, commit.after(), scaled);
+                }
+            }
+        }
+    }
+
+    /// Whether anything in a member scales what is there.
+    fn is_scaled(&self, member: &Arc<str>) -> bool {
+        let first = (member.clone(), Key::new(&SCALERS.into(), "", ""));
+        let next = self.stored.range(first..).next();
+        next.is_some_and(|((server, key), _)| server == member && &*key.table == SCALERS)
+    }
+
     /// Takes over whether an object is there by a request that came late or once more.
     fn repeats(&mut self, object: &(Arc<str>, Key), commit: &Commit) {
         let (server, key) = object;
@@ -409,6 +485,15 @@ impl Model {
         }
     }
 
+    /// Whether a cluster leaves, or has left, and everybody who said how wants what is in it to stay.
+    pub(super) fn leaves_everything(&self, cluster: &str) -> bool {
+        if let Some(ways) = self.left.get(cluster) {
+            return ways.iter().all(|way| *way == format!("{:?}", Leave::Orphan));
+        }
+        let going = |c: &Cluster| c.metadata.deletion_timestamp.is_some() && c.spec.leave.is_none();
+        self.clusters.get(cluster).is_some_and(going)
+    }
+
     /// Whether a cluster is known to be heard of.
     pub(super) fn is_available(&self, cluster: &str) -> bool {
         let status = self.clusters.get(cluster).and_then(|c| c.status.as_ref());
@@ -428,10 +513,16 @@ impl Model {
         (of == uid).then_some(*generation)
     }
 
-    /// Whether a cluster has been heard of without a break for so long.
-    pub(super) fn is_long_available(&self, cluster: &str, at: Duration, long: Duration) -> bool {
-        let since = self.available.get(cluster);
-        since.is_some_and(|since| at.saturating_sub(*since) >= long)
+    /// Whether a cluster is heard of, and a hub has to know that, and all else that placement goes by: nothing of it has changed for
+    /// so long that it has heard of it, whatever watch was dead in silence. What was so when the first application came was seen
+    /// by everybody.
+    pub(super) fn is_known(&self, cluster: &str, at: Duration) -> bool {
+        let since = self.unchanged.get(cluster).filter(|_| self.is_available(cluster));
+        since.is_some_and(|since| {
+            let from_first = self.first.filter(|first| since <= first);
+            at.saturating_sub(*since) >= BEHIND
+                || from_first.is_some_and(|first| at.saturating_sub(first) >= STALE)
+        })
     }
 
     /// The Bundles of an application that are there, with their clusters.
@@ -503,7 +594,8 @@ impl Model {
 
     fn bundle(&mut self, name: Name, commit: &Commit) {
         let cluster = cluster_of_namespace(&name.0).unwrap_or_default();
-        let unreachable = !self.is_available(cluster);
+        let member: Arc<str> = cluster.into();
+        let (unreachable, scaled) = (!self.is_available(cluster), self.is_scaled(&member));
         let asked = commit.asked.as_ref().filter(|asked| asked.who.is_hub());
         if commit.before.is_none() && asked.is_some_and(|asked| asked.overdue.is_some()) {
             self.late_bundles.insert(name.clone());
@@ -544,7 +636,8 @@ impl Model {
         held.contents.retain(|generation, _| *generation <= last);
         let known = held.contents.get(&held.generation);
         if known.is_none_or(|known| known.spec.hash != bundle.spec.hash) {
-            let content = Content {
+            let mut content = Content {
+                shown: vec![Shown::default(); manifests.len()],
                 manifests: manifests
                     .into_iter()
                     .map(|m| (carried(&m), Arc::new(m)))
@@ -553,6 +646,27 @@ impl Model {
                 unreachable,
                 ..Content::default()
             };
+            let all: BTreeSet<Carried> = content
+                .manifests
+                .iter()
+                .filter_map(|(of, _)| of.clone())
+                .collect();
+            for (table, namespace, name) in all {
+                // As agents take it: without a namespace it is in this one, or in none.
+                let namespace = if namespace.is_empty() {
+                    "default"
+                } else {
+                    &namespace
+                };
+                let places =
+                    [namespace, ""].map(|namespace| Key::new(&table.as_str().into(), namespace, &name));
+                for object in places.map(|key| (member.clone(), key)) {
+                    if let Some(record) = self.stored.get(&object) {
+                        let live = serde_json::from_slice(&record.bytes).unwrap_or_default();
+                        content.sees(&object.1, &live, scaled);
+                    }
+                }
+            }
             held.contents.insert(held.generation, content);
         }
         if let Some(content) = held.contents.get_mut(&held.generation) {
@@ -587,6 +701,7 @@ impl Model {
     }
 
     fn application(&mut self, name: Name, commit: &Commit) {
+        self.first.get_or_insert(commit.at);
         let known = self.applications.entry(name).or_default();
         let after = commit.after();
         if after.is_null() {
@@ -616,6 +731,10 @@ impl Model {
                 asked.insert(format!("{leave:?}"));
             }
         }
+        let before = placed_by(self.clusters.get(&name));
+        if before != placed_by(cluster.as_ref()) {
+            self.unchanged.insert(name.clone(), commit.at);
+        }
         put(&mut self.clusters, name.clone(), cluster);
         if self.is_available(&name) {
             self.available.entry(name).or_insert(commit.at);
@@ -644,6 +763,17 @@ impl Model {
             self.terms.insert(who.clone(), epoch);
         }
     }
+}
+
+/// What placement goes by of a cluster, as far as it is judged here.
+fn placed_by(cluster: Option<&Cluster>) -> Option<impl PartialEq + use<>> {
+    let cluster = cluster?;
+    let (meta, spec) = (cluster.metadata.clone(), &cluster.spec);
+    let status = cluster.status.clone().unwrap_or_default();
+    let available = condition::is_true(&status.conditions, AVAILABLE);
+    let leaves = meta.deletion_timestamp.is_some();
+    let taints = (spec.taints.clone(), status.taints);
+    Some((meta.uid, meta.labels, leaves, spec.accepted, taints, available))
 }
 
 fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {

@@ -1,10 +1,12 @@
-//! P10: fields of others survive whatever an agent writes, unless its bundle renders them.
+//! P10: fields of others survive whatever an agent writes, unless its bundle renders them, and whatever the hub writes to what
+//! people have made.
 
 use super::{
     commit::Commit,
     fields::{annotation_of, differing, is_at_or_below, leaves, touches},
-    model::{Content, LEDGERS, Model},
+    model::{APPLICATIONS, CLUSTERS, Content, LEDGERS, Model, PLACEMENTS},
     promise::{Check, Found, Note, Promise},
+    who::Who,
 };
 use crate::simulate::HUB;
 use roundhouse_api::names::{annotation, cluster_namespace};
@@ -23,8 +25,10 @@ pub(super) struct Others {
 
 impl Check for Others {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
-        if &*commit.server == HUB || &*commit.key.table == LEDGERS {
-            return;
+        match (&*commit.server, &*commit.key.table) {
+            (HUB, APPLICATIONS | CLUSTERS | PLACEMENTS) => return by_hub(commit, found),
+            (HUB, _) | (_, LEDGERS) => return,
+            _ => {}
         }
         let place = (commit.server.clone(), commit.key.clone());
         if !commit.is_change() {
@@ -59,6 +63,38 @@ impl Check for Others {
     }
 }
 
+/// Of what people have made the hub writes its own finalizers and annotations, beside the status, and nothing that is theirs.
+fn by_hub(commit: &Commit, found: &mut Found<'_>) {
+    if !commit.by().is_some_and(Who::is_hub) || !commit.is_change() {
+        return;
+    }
+    found.judges_part(Promise::P10, "what people have made");
+    let mut theirs = differing(commit.before(), commit.after());
+    theirs.retain(|path| path != FINALIZERS || foreign(commit.before()) != foreign(commit.after()));
+    if let Some(path) = theirs.first() {
+        let now = leaves(commit.after()).get(path).map(ToString::to_string);
+        let now = now.unwrap_or_else(|| "it removed".to_owned());
+        let expected = format!("{path}, which the hub has not set, to stay");
+        found.broke(Promise::P10, commit.object(), expected, now);
+    }
+}
+
+const FINALIZERS: &str = "/metadata/finalizers";
+
+/// The finalizers of others.
+fn foreign(object: &Value) -> Vec<&Value> {
+    let all = object.pointer(FINALIZERS).and_then(Value::as_array);
+    let is_own = |finalizer: &&Value| {
+        finalizer
+            .as_str()
+            .is_some_and(|name| name.starts_with("roundhouse.dev/"))
+    };
+    all.into_iter()
+        .flatten()
+        .filter(|finalizer| !is_own(finalizer))
+        .collect()
+}
+
 impl Others {
     fn by_agent(&mut self, place: &(Arc<str>, Key), commit: &Commit, model: &Model, found: &mut Found<'_>) {
         if !commit.is_change() || commit.deletes() {
@@ -73,7 +109,7 @@ impl Others {
         let Some(theirs) = self.theirs.get_mut(place) else {
             return;
         };
-        found.judges(Promise::P10);
+        found.judges_part(Promise::P10, "what agents write");
         for path in differing(commit.before(), commit.after()) {
             if theirs.remove(&path) && !rendered.may_change(&path) {
                 let now = leaves(commit.after()).get(&path).map(ToString::to_string);

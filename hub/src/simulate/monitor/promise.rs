@@ -185,8 +185,8 @@ impl Note {
 pub(super) struct Found<'a> {
     pub(super) at: Duration,
     pub(super) broken: &'a mut Vec<Broken>,
-    /// The promises that something was judged by.
-    pub(super) judged: &'a mut BTreeSet<Promise>,
+    /// The promises that something was judged by, and by which part of them where there are several.
+    pub(super) judged: &'a mut BTreeSet<(Promise, &'static str)>,
 }
 
 /// More than this says nothing new.
@@ -195,7 +195,12 @@ const MAX_BROKEN: usize = 100;
 impl Found<'_> {
     /// Something is judged by a promise now.
     pub(super) fn judges(&mut self, promise: Promise) {
-        self.judged.insert(promise);
+        self.judges_part(promise, "");
+    }
+
+    /// The same by one of several parts of a promise.
+    pub(super) fn judges_part(&mut self, promise: Promise, part: &'static str) {
+        self.judged.insert((promise, part));
     }
 
     /// A promise is broken.

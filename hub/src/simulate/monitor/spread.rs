@@ -7,7 +7,7 @@ use super::{
     model::{BUNDLES, Content, Held, Model, Name},
     promise::{Check, Found, Note, Promise},
 };
-use crate::{application::Said, run::READ_TIMES_OUT, simulate::HUB};
+use crate::{application::Said, simulate::HUB};
 use jiff::{SignedDuration, Timestamp};
 use roundhouse_api::{
     application::{DeployStep, Removed, StepPhase},
@@ -18,7 +18,6 @@ use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
 /// Removals count so long, by the clock of the hub …
@@ -27,8 +26,6 @@ const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 const MAX_PERCENT: usize = 10;
 /// … of which one is always free.
 const FREE: usize = 1;
-/// So long the hub may not have heard that a cluster is available: its watch was silent.
-const BEHIND: Duration = Duration::from_secs(READ_TIMES_OUT.as_secs() + 60);
 
 #[derive(Debug, Default)]
 pub(super) struct Spread {
@@ -145,7 +142,7 @@ impl Spread {
         let this = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
         let of_this = (of.namespace.as_str().into(), of.name.as_str().into());
         let said = self.away.get(&of_this).into_iter().flatten();
-        let is_heard = |cluster: &str| model.is_long_available(cluster, commit.at, BEHIND);
+        let is_heard = |cluster: &str| model.is_known(cluster, commit.at);
         let away: BTreeSet<&str> = said
             .map(String::as_str)
             .filter(|cluster| !is_heard(cluster))
@@ -159,7 +156,7 @@ impl Spread {
         if commit.before.is_none() && commit.asked.as_ref().is_some_and(|asked| asked.overdue.is_some()) {
             return;
         }
-        found.judges(Promise::P8);
+        found.judges_part(Promise::P8, "maxParallel");
         let unfinished = |held: &Held| {
             let present = held.present().filter(|_| !held.deleting)?;
             is_unfinished(present, &decision.revision, deploy).then_some(present.unreachable)
@@ -224,7 +221,7 @@ impl Spread {
         if holding.contains(this) {
             return;
         }
-        found.judges(Promise::P8);
+        found.judges_part(Promise::P8, "the budget of removals");
         let Some((at, newest)) = counted(model, of, this) else {
             let expected = "the removal to be counted in the status of its application before".to_owned();
             found.broke(Promise::P8, commit.object(), expected, "it is not");

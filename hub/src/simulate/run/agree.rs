@@ -1,11 +1,11 @@
 //! Whether the clusters have what their Bundles say, whatever anybody says of it.
 
-use super::{Check, Look, coherent::incoherent, objects::resource};
-use crate::simulate::{Fleet, monitor::Monitor, raw::missing};
+use super::{Act, Check, Cue, Look, coherent::incoherent, objects::resource};
+use crate::simulate::{Fleet, HUB, monitor::Monitor, raw::missing};
 use kube::{Api, ResourceExt, api::DynamicObject};
 use roundhouse_api::{
     bundle::Bundle,
-    cluster::{Cluster, JOINED},
+    cluster::{Cluster, JOINED, Leave},
     ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry, LedgerOutcome, LedgerState},
     names::{annotation, cluster_namespace, cluster_of_namespace},
 };
@@ -20,12 +20,22 @@ const NAMED: usize = 8;
 type Place = [String; 4];
 
 /// The Bundles are what was decided, and carry what users applied last. Every manifest of a Bundle is in its cluster, with all that
-/// it says; nothing else is there that an agent has made, and nothing is still to go. Nor is anything in a cluster that was
-/// `emptied` when it left. A cluster that was `restored` from a backup may have again what was removed since: that nobody knows any
-/// more why it went is no evidence, so that its agent holds it, and its Cluster says so. What a repeated request has made again
-/// after its removal stays where the agent was ended meanwhile: what it looks for it knows as long as it runs. A ledger that a
+/// it says; nothing else is there that an agent has made, and nothing is still to go. Nor is anything in a cluster that was emptied
+/// when it left, as these `cues` have it. A cluster that they restore from a backup may have again what was removed since, and every
+/// one may have what a hub that they restore does not know: that nobody knows any more why it went is no evidence, so that the agent
+/// holds it, and its Cluster says so. What a repeated request has made
+/// again after its removal stays where the agent was ended meanwhile: what it looks for it knows as long as it runs. A ledger that a
 /// repeated request has made is as one out of a backup.
-pub fn agreement(emptied: Vec<String>, restored: Vec<String>) -> Check {
+pub fn agreement(cues: &[Cue]) -> Check {
+    let emptied = cues.iter().filter_map(|cue| match &cue.act {
+        Act::Leave(cluster, Leave::DeleteResources) => Some(cluster.clone()),
+        _ => None,
+    });
+    let restored = cues.iter().filter_map(|cue| match &cue.act {
+        Act::Restore(cluster) => Some(cluster.clone()),
+        _ => None,
+    });
+    let (emptied, restored): (Vec<_>, Vec<_>) = (emptied.collect(), restored.collect());
     Check {
         what:
             "every cluster has what its Bundles say, and nothing else of theirs; these are what was decided"
@@ -102,7 +112,8 @@ async fn differences(
             .collect();
         let may_hold = |ledger: &&AppliedBundle| {
             let is_again = again.contains(&ledger.name_any()) && !bundles.contains(&ledger.spec.bundle);
-            restored.contains(&cluster) || is_again
+            let is_back = |of: &String| *of == cluster || *of == HUB;
+            restored.iter().any(is_back) || is_again
         };
         if let Some(stored) = stored {
             let held = held(stored, ledgers.iter().filter(may_hold).map(|ledger| &ledger.spec));

@@ -200,11 +200,13 @@ impl Driver<'_> {
         let trace = stage.monitor.trace();
         let made = |broken: &Broken| !self.script.not_made.contains(&broken.promise);
         let broken = stage.monitor.broken().into_iter().filter(made).collect();
+        let judged = stage.monitor.judged();
         Outcome {
             not_begun: None,
             seed: stage.seed,
             broken,
-            judged: stage.monitor.judged(),
+            judged: judged.iter().map(|(promise, _)| *promise).collect(),
+            parts: judged,
             failures: std::mem::take(&mut stage.failures),
             missed: std::mem::take(&mut self.missed),
             steps_begun: stage.monitor.steps_begun(),

@@ -68,6 +68,8 @@ pub struct Outcome {
     pub broken: Vec<Broken>,
     /// Promises that had something to judge; of the others the run says nothing.
     pub judged: BTreeSet<Promise>,
+    /// The same by the part of a promise, where it has several; its name is empty where it has one.
+    pub parts: BTreeSet<(Promise, &'static str)>,
     /// What the script expected and was not so; that it did not converge, too.
     pub failures: Vec<Failure>,
     /// What the script asks for and that never came about.
@@ -112,6 +114,7 @@ impl Outcome {
             not_begun: Some(why.to_owned()),
             broken: Vec::new(),
             judged: BTreeSet::new(),
+            parts: BTreeSet::new(),
             failures: vec![failure],
             missed: Vec::new(),
             steps_begun: BTreeSet::new(),

@@ -98,19 +98,10 @@ pub fn random(seed: u64) -> Script {
         script.helps = Some(confirms("three"));
     }
     cues.sort_by_key(|(at, _)| *at);
-    let emptied = cues.iter().filter_map(|(_, act)| match act {
-        Act::Leave(cluster, Leave::DeleteResources) => Some(cluster.clone()),
-        _ => None,
-    });
-    let restored = cues.iter().filter_map(|(_, act)| match act {
-        Act::Restore(cluster) => Some(cluster.clone()),
-        _ => None,
-    });
-    let agreement = agreement(emptied.collect(), restored.collect());
-    script.finally.push(agreement);
     for (at, act) in cues {
         script = script.at(at, act);
     }
+    script.finally.push(agreement(&script.cues));
     // In one of twenty everybody comes to look at everything by themselves before it ends.
     let quiet = if seed.is_multiple_of(20) { LOOKED } else { RESTS };
     script.until(Until::Delivered {

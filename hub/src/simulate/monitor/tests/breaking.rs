@@ -9,7 +9,7 @@ use crate::{
     simulate::HUB,
 };
 use http::Method;
-use roundhouse_api::names::annotation;
+use roundhouse_api::{bundle::Deletion, names::annotation};
 use roundhouse_apiserver::{Change, Expect, Key, MemoryStore, Store, StoreLimits};
 use serde_json::{Value, json};
 use std::{
@@ -463,6 +463,173 @@ async fn p5_an_agent_deletes_only_what_the_hub_has_given_up() {
     world.put(None, foreign, &json!({"metadata": {"uid": "1"}}));
     world.remove(Some(&agent()), foreign);
     world.breaks(Promise::P5, foreign, "no ledger answers for it");
+}
+
+#[test]
+fn p5_what_is_to_stay_when_its_bundle_goes_is_not_removed() {
+    let orphan = || json!({"propagationPolicy": "Orphan"});
+    let selectively = |name: &str| {
+        let rule = json!({"group": "apps", "resource": "deployments", "namespace": "*", "name": name});
+        json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [rule]}})
+    };
+    let (collected, deleted) = (Deletion::GARBAGE_COLLECTION, Deletion::APPLICATION_DELETED);
+    let stays = "its deleteOption lets it stay";
+    let busy = "it still runs something, apply-once is on";
+    for (by, option, once, live, words) in [
+        (Some(deleted), json!(null), false, 2, None),
+        (Some(deleted), orphan(), false, 2, Some(stays)),
+        (Some(deleted), selectively("web"), false, 2, Some(stays)),
+        (Some(deleted), selectively("other"), false, 2, None),
+        (
+            Some(deleted),
+            json!({"propagationPolicy": "Foreground"}),
+            false,
+            2,
+            None,
+        ),
+        // It is in the Bundle no more.
+        (None, json!(null), false, 2, None),
+        (None, orphan(), false, 2, Some(stays)),
+        (None, json!(null), true, 2, Some(busy)),
+        (None, json!(null), true, 0, None),
+        // The whole Bundle goes, and that is confirmed or not.
+        (Some(collected), json!(null), true, 2, Some(busy)),
+        (Some(collected), json!(null), true, 0, None),
+        (Some(collected), json!(null), false, 2, None),
+        (Some(deleted), json!(null), true, 2, None),
+    ] {
+        let world = World::delivered();
+        world.put(
+            Some(&other()),
+            DEPLOYMENT,
+            &with(deployment("nginx:1"), "/spec/replicas", json!(live)),
+        );
+        let mut goes = by.map_or_else(|| emptied_bundle(2), |by| with_deletion(bundle(2), by));
+        if !option.is_null() {
+            goes["spec"]["deleteOption"] = option.clone();
+        }
+        if once {
+            goes["spec"]["applyOnce"] = json!("Once");
+        }
+        world.put(None, BUNDLE, &goes);
+        world.put(Some(&agent()), LEDGER, &ledger(2));
+        world.remove(Some(&agent()), DEPLOYMENT);
+        match words {
+            None => world.holds(),
+            Some(words) => world.breaks(Promise::P5, DEPLOYMENT, words),
+        }
+    }
+    // What holds others or data, unless somebody says so.
+    let claim: At<'_> = (C1, "persistentvolumeclaims", "default", "data");
+    let annotated = json!({annotation::PRUNE: "true"});
+    for (option, annotations, holds) in [
+        (json!(null), json!({}), false),
+        (json!({"propagationPolicy": "Foreground"}), json!({}), true),
+        (json!(null), annotated, true),
+    ] {
+        let world = World::delivered();
+        let object = json!({"metadata": {"uid": "p", "annotations": annotations}});
+        world.put(Some(&other()), claim, &object);
+        let mut goes = emptied_bundle(2);
+        if !option.is_null() {
+            goes["spec"]["deleteOption"] = option;
+        }
+        world.put(None, BUNDLE, &goes);
+        let mut has = ledger(2);
+        has["spec"]["objects"][0] = json!({"group": "", "version": "v1", "kind": "PersistentVolumeClaim",
+            "namespace": "default", "name": "data", "outcome": "Intended"});
+        world.put(Some(&agent()), LEDGER, &has);
+        world.remove(Some(&agent()), claim);
+        match holds {
+            true => world.holds(),
+            false => world.breaks(
+                Promise::P5,
+                claim,
+                "of its kind nothing goes unless somebody says so",
+            ),
+        }
+    }
+}
+
+#[test]
+fn p5_what_is_in_a_cluster_that_leaves_is_let_stay_unless_somebody_says_otherwise() {
+    const CLUSTER: At<'_> = (HUB, "clusters.roundhouse.dev", "", C1);
+    for (leaves, orphans, holds) in [
+        (&["Orphan"][..], true, true),
+        (&["Orphan"], false, false),
+        (&[], false, false),
+        (&[], true, true),
+        (&["DeleteResources"], false, true),
+        // Somebody has changed their mind meanwhile.
+        (&["DeleteResources", "Orphan"], false, true),
+    ] {
+        let world = World::delivered();
+        world.put(None, CLUSTER, &deleting(cluster_available()));
+        for leave in leaves {
+            let mut going = deleting(cluster_available());
+            going["spec"]["leave"] = json!(leave);
+            world.put(None, CLUSTER, &going);
+        }
+        let mut told = with_deletion(bundle(2), Deletion::CLUSTER_LEFT);
+        if orphans {
+            told["spec"]["deleteOption"] = json!({"propagationPolicy": "Orphan"});
+        }
+        world.put(Some(&world.hub), BUNDLE, &told);
+        match holds {
+            true => world.holds(),
+            false => world.breaks(Promise::P5, BUNDLE, "what is in the cluster is to stay"),
+        }
+    }
+}
+
+#[test]
+fn p5_no_more_goes_than_was_confirmed() {
+    const HASH: &str = "0123456789abcdef";
+    for (asked, words) in [
+        (None, None),
+        (Some(json!({"hash": HASH, "count": 1, "clusters": [C1]})), None),
+        (
+            Some(json!({"hash": HASH, "count": 1, "clusters": ["c2"]})),
+            Some("c1, and 0123456789abcdef is about [\"c2\"]"),
+        ),
+        // Of many not all are named.
+        (Some(json!({"hash": HASH, "count": 2, "clusters": ["c2"]})), None),
+        (
+            Some(json!({"hash": HASH, "count": 0, "clusters": []})),
+            Some("c1, and 0123456789abcdef is about []"),
+        ),
+    ] {
+        let world = World::delivered();
+        let mut confirmed = application(&passed());
+        if let Some(asked) = asked {
+            confirmed["status"]["heldDeletes"] = asked;
+            world.put(None, APPLICATION, &confirmed);
+        }
+        confirmed["metadata"]["annotations"] = json!({annotation::CONFIRM_DELETES: HASH});
+        world.put(None, APPLICATION, &confirmed);
+        world.put(Some(&world.hub), BUNDLE, &with_deletion(bundle(2), HASH));
+        match words {
+            None => world.holds(),
+            Some(words) => world.breaks(Promise::P5, BUNDLE, words),
+        }
+    }
+    // One more than the number that was asked about.
+    let world = World::delivered();
+    let mut confirmed = application(&passed());
+    confirmed["status"]["heldDeletes"] = json!({"hash": HASH, "count": 2, "clusters": [C1]});
+    confirmed["metadata"]["annotations"] = json!({annotation::CONFIRM_DELETES: HASH});
+    world.put(None, APPLICATION, &confirmed);
+    for cluster in [C1, "c2", "c3"] {
+        world.holds();
+        let (namespace, bundle) = bundle_of(cluster);
+        let at = (BUNDLE.0, BUNDLE.1, namespace.as_str(), BUNDLE.3);
+        world.put(Some(&world.hub), at, &with_deletion(bundle, HASH));
+    }
+    world.breaks(
+        Promise::P5,
+        (BUNDLE.0, BUNDLE.1, "cluster-c3", BUNDLE.3),
+        "{\"c1\", \"c2\", \"c3\"}, and 0123456789abcdef is about 2 clusters",
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -974,6 +1141,104 @@ fn p7_a_step_that_passes_on_anything_but_its_own_evidence_is_told() {
     world.holds();
 }
 
+#[test]
+fn p7_an_agent_that_reports_what_its_cluster_never_was_is_told() {
+    let newer = || {
+        let image = "/spec/workload/manifests/0/spec/template/spec/containers/0/image";
+        with(bundle(2), image, json!("nginx:2"))
+    };
+    let pending = json!({"observedGeneration": 0, "updatedReplicas": 0, "availableReplicas": 0});
+    for (image, status, phase, holds) in [
+        ("nginx:2", None, "Ready", true),
+        ("nginx:1", None, "Ready", false),
+        ("nginx:1", None, "Progressing", true),
+        ("nginx:2", Some(pending.clone()), "Ready", false),
+        ("nginx:2", Some(pending.clone()), "Progressing", true),
+        ("nginx:1", Some(pending), "Applied", false),
+    ] {
+        let world = World::delivered();
+        world.put(Some(&world.hub), BUNDLE, &newer());
+        world.put(Some(&agent()), LEDGER, &ledger(2));
+        let mut live = deployment(image);
+        if let Some(status) = status {
+            live["status"] = status;
+        }
+        world.put(None, DEPLOYMENT, &live);
+        let mut reported = with_report(newer(), 2, if phase == "Applied" { "Progressing" } else { phase });
+        if phase == "Applied" {
+            reported["status"]["counts"] = json!({"total": 1, "applied": 1, "ready": 0, "failed": 0});
+        }
+        world.put(Some(&agent()), BUNDLE, &reported);
+        match holds {
+            true => world.holds(),
+            false => world.breaks(Promise::P7, BUNDLE, "never was: deployments.apps"),
+        }
+    }
+    // What it was for a moment counts; so does what it was before the content that asks for it came.
+    let world = World::delivered();
+    world.put(None, DEPLOYMENT, &deployment("nginx:2"));
+    world.put(Some(&world.hub), BUNDLE, &newer());
+    world.put(None, DEPLOYMENT, &deployment("nginx:3"));
+    world.put(Some(&agent()), BUNDLE, &with_report(newer(), 2, "Ready"));
+    world.holds();
+    // What is applied once others may have changed.
+    let world = World::delivered();
+    let mut once = newer();
+    once["spec"]["applyOnce"] = json!("Once");
+    world.put(Some(&world.hub), BUNDLE, &once);
+    world.put(Some(&agent()), BUNDLE, &with_report(once, 2, "Ready"));
+    world.holds();
+}
+
+#[tokio::test(start_paused = true)]
+async fn p7_a_step_of_an_object_passes_when_every_cluster_has_it_that_it_is_for() {
+    let of = |selector: Value| {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flags"}});
+        let placed = json!({"type": "deploy", "properties": {"placement": [{"replicas": "100%"}]}});
+        let step = json!({"name": "step-0", "type": "apply-object", "properties": {"clusters": selector, "value": object}});
+        with(
+            revision(),
+            "/spec/application/workflow/steps",
+            json!([step, placed]),
+        )
+    };
+    let revision: At<'_> = (HUB, "applicationrevisions.core.oam.dev", "default", "web-v1");
+    for (selector, long, has, words) in [
+        (json!({"region": "east"}), 100, true, None),
+        (
+            json!({"region": "east"}),
+            100,
+            false,
+            Some("a Bundle of step-0 for c1"),
+        ),
+        // It may not have heard yet.
+        (json!({"region": "east"}), 10, false, None),
+        (json!({"region": "west"}), 100, false, None),
+    ] {
+        let world = World::new();
+        let hub = &world.hub;
+        world.put(Some(hub), LEASE, &lease(1));
+        let mut east = cluster_available();
+        east["metadata"]["labels"] = json!({"region": "east"});
+        world.put(None, (HUB, "clusters.roundhouse.dev", "", C1), &east);
+        world.put(None, APPLICATION, &application(&running()));
+        world.put(Some(hub), revision, &of(selector));
+        advance(Duration::from_secs(long)).await;
+        if has {
+            let at = (HUB, BUNDLE.1, "cluster-c1", "default.web.step.step-0");
+            let mut bundle = with(bundle(1), "/spec/workload/manifests", json!([]));
+            bundle["metadata"]["name"] = json!(at.3);
+            world.put(Some(hub), at, &bundle);
+            world.put(Some(&agent()), at, &with_report(bundle, 1, "Ready"));
+        }
+        world.put(Some(hub), APPLICATION, &application(&passed()));
+        match words {
+            None => world.holds(),
+            Some(words) => world.breaks(Promise::P7, APPLICATION, words),
+        }
+    }
+}
+
 fn bundle_of(cluster: &str) -> (String, Value) {
     let mut bundle = bundle(1);
     bundle["metadata"]["uid"] = json!(cluster);
@@ -1081,10 +1346,10 @@ fn p8_what_was_sent_before_the_step_gave_the_cluster_up_takes_no_place() {
 async fn p8_who_has_come_back_takes_a_place_when_the_hub_has_heard_of_it_and_has_to_hear_of_it() {
     // Whether the hub says that it has heard, and how long the cluster is available by then.
     for (heard, long, holds) in [
-        (false, 380, true),
+        (false, 80, true),
         (true, 0, false),
-        // No watch is silent for so long.
-        (false, 400, false),
+        // What was so when the application came was seen, and no list is as old as that.
+        (false, 100, false),
     ] {
         let world = World::delivered();
         advance(Duration::from_secs(long)).await;
@@ -1137,7 +1402,9 @@ fn removing_beside(moments: &[(&str, &str)], beside: Option<&str>) -> World {
         if let Some(by) = beside.filter(|_| cluster == "c3") {
             let at: At<'_> = (HUB, "clusters.roundhouse.dev", "", C1);
             world.put(None, at, &deleting(cluster_available()));
-            world.put(Some(&world.hub), BUNDLE, &with_deletion(bundle(2), by));
+            let mut told = with_deletion(bundle(2), by);
+            told["spec"]["deleteOption"] = json!({"propagationPolicy": "Orphan"});
+            world.put(Some(&world.hub), BUNDLE, &told);
         }
         let own = moments.iter().filter(|(of, _)| *of == cluster);
         counted.extend(own.map(|(of, at)| json!({"at": at, "of": 3, "count": 1, "clusters": [of]})));
@@ -1443,6 +1710,45 @@ fn p10_fields_and_statuses_of_others_that_an_agent_overwrites_are_told() {
         DEPLOYMENT,
         "the status that controllers have written to stay",
     );
+}
+
+#[test]
+fn p10_what_the_hub_changes_of_what_people_have_made_is_told() {
+    let before = || {
+        let mut before = application(&passed());
+        before["metadata"]["finalizers"] = json!(["theirs.io/f", "roundhouse.dev/dispatch"]);
+        before["metadata"]["labels"] = json!({"team": "a"});
+        before
+    };
+    let finalizers = |all: Value| with(before(), "/metadata/finalizers", all);
+    for (after, words) in [
+        (finalizers(json!(["theirs.io/f"])), None),
+        (
+            finalizers(json!(["roundhouse.dev/dispatch", "theirs.io/f"])),
+            None,
+        ),
+        (
+            finalizers(json!(["roundhouse.dev/dispatch"])),
+            Some("/metadata/finalizers, which"),
+        ),
+        (with(before(), "/status", json!({})), None),
+        (
+            with(before(), "/metadata/labels", json!({})),
+            Some("/metadata/labels/team"),
+        ),
+        (
+            with(before(), "/spec/components", json!([1])),
+            Some("/spec/components, which"),
+        ),
+    ] {
+        let world = World::delivered();
+        world.put(None, APPLICATION, &before());
+        world.put(Some(&world.hub), APPLICATION, &after);
+        match words {
+            None => world.holds(),
+            Some(words) => world.breaks(Promise::P10, APPLICATION, words),
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -373,7 +373,8 @@ pub(super) fn ledger(generation: i64) -> Value {
 }
 
 pub(super) fn deployment(image: &str) -> Value {
-    json!({"metadata": {"name": "web", "namespace": "default", "uid": "w",
+    json!({"metadata": {"name": "web", "namespace": "default", "uid": "w", "generation": 1,
             "annotations": {annotation::GENERATION: "1"}},
-        "spec": {"template": {"spec": {"containers": [{"name": "web", "image": image}]}}}})
+        "spec": {"replicas": 2, "template": {"spec": {"containers": [{"name": "web", "image": image}]}}},
+        "status": {"observedGeneration": 1, "updatedReplicas": 2, "availableReplicas": 2}})
 }
