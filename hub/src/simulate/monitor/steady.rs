@@ -1,20 +1,29 @@
-//! P11: the steady state writes nothing but heartbeats, and lets old Events go.
+//! P11: the steady state writes nothing but heartbeats, and lets old Events go. Nor does anybody read the same thing again and again.
 
 use super::{
     commit::Commit,
     model::{CLUSTERS, LEASES, Model, REPORTS},
     promise::{Check, Found, Note, Promise},
+    who::{Asked, Who},
 };
-use crate::simulate::HUB;
-use std::time::Duration;
+use crate::simulate::{HUB, trace::Object};
+use http::Method;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// What a hub has lost with its backup of what agents told of their clusters, they tell again when they look at it next, every five
 /// minutes; and it says so in their Clusters.
 const TOLD_AGAIN: Duration = Duration::from_secs(330);
 
+/// So often a hub or an agent may read the same thing while nothing happens, and once more in each [`AGAIN`].
+const READS: u64 = 6;
+const AGAIN: Duration = Duration::from_secs(30);
+
 #[derive(Debug, Default)]
 pub(super) struct Steady {
-    quiet: bool,
+    /// Since when nothing happens.
+    quiet: Option<Duration>,
+    /// Who has read what since then, and how often.
+    reads: BTreeMap<(Who, Arc<str>, String), u64>,
     /// When the hub was put back to an earlier state.
     restored: Option<Duration>,
 }
@@ -27,7 +36,7 @@ impl Check for Steady {
             && self
                 .restored
                 .is_some_and(|at| commit.at.saturating_sub(at) <= TOLD_AGAIN);
-        if self.quiet && table != LEASES && !expires && !is_told {
+        if self.quiet.is_some() && table != LEASES && !expires && !is_told {
             let by = commit.by().map_or("the server".to_owned(), ToString::to_string);
             let expected = "no write of anything but Leases";
             found.broke(
@@ -39,13 +48,35 @@ impl Check for Steady {
         }
     }
 
+    fn asked(&mut self, asked: &Asked, _: &Model, found: &mut Found<'_>) {
+        let is_ours = asked.who.is_hub() || asked.who.agent().is_some();
+        let Some(since) = self.quiet.filter(|_| is_ours && asked.method == Method::GET) else {
+            return;
+        };
+        let what = (asked.who.clone(), asked.server.clone(), asked.path.clone());
+        let reads = self.reads.entry(what).or_default();
+        *reads += 1;
+        let lasts = found.at.saturating_sub(since);
+        let most = READS + lasts.as_secs() / AGAIN.as_secs();
+        if *reads == most + 1 {
+            let object = Object::party(&asked.server, &asked.who.to_string());
+            let expected = format!(
+                "at most {most} reads of {} in {} s in which nothing happens",
+                asked.path,
+                lasts.as_secs()
+            );
+            found.broke(Promise::P11, object, expected, "one more");
+        }
+    }
+
     fn noted(&mut self, note: &Note, _: &Model, found: &mut Found<'_>) {
         match note {
             Note::Quiet => {
                 found.judges(Promise::P11);
-                self.quiet = true;
+                self.quiet = Some(found.at);
+                self.reads.clear();
             }
-            Note::Busy => self.quiet = false,
+            Note::Busy => self.quiet = None,
             Note::Restored(server) if **server == *HUB => self.restored = Some(found.at),
             _ => {}
         }

@@ -1792,6 +1792,44 @@ fn p11_a_write_in_the_steady_state_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn p11_who_reads_the_same_thing_again_and_again_is_told() {
+    let reads = |world: &World, by: &Who, name: &str| {
+        let path = format!("/apis/roundhouse.dev/v1alpha1/namespaces/cluster-c1/bundles/{name}");
+        world.asked(by, HUB, &Method::GET, &path, &json!({}));
+    };
+    for (by, every, seconds, holds) in [
+        (agent(), 60, 600, true),
+        (agent(), 1, 5, true),
+        (agent(), 1, 20, false),
+        (World::new().hub, 1, 20, false),
+        // Whoever looks on.
+        (other(), 1, 20, true),
+    ] {
+        let world = World::delivered();
+        world.note(&Note::Quiet);
+        for second in 0..seconds {
+            if second % every == 0 {
+                reads(&world, &by, "a");
+            }
+            reads(&world, &by, &second.to_string());
+            advance(Duration::from_secs(1)).await;
+        }
+        let told = world.monitor.broken();
+        let is_told = told.first().is_some_and(|broken| broken.promise == Promise::P11);
+        assert_eq!(
+            (told.len(), is_told),
+            (usize::from(!holds), !holds),
+            "{by} {every} {told:?}"
+        );
+        world.note(&Note::Busy);
+        for _ in 0..100 {
+            reads(&world, &by, "a");
+        }
+        assert_eq!(world.monitor.broken().len(), told.len());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn p12_what_grows_beyond_its_bound_is_told() {
     let world = World::delivered();
     let workload =
