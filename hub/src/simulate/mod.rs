@@ -15,6 +15,7 @@ pub mod trace;
 pub mod workloads;
 
 pub use clock::TokioClock;
+pub(crate) use harness::member_spec;
 pub use harness::{
     Answer, AnswerBody, Clocks, Configure, Ends, Fleet, FleetOptions, HUB, HarnessError, MemberSpec,
     OTHER_HUB, Overdue, Standing, Stores, Through, WORKLOADS, Wire, Wires,

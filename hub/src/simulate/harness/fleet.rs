@@ -8,10 +8,24 @@ use crate::{
     leader::{Gate, Leading, Standing},
     run,
 };
-use kube::{Api, Client, api::PostParams};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
 use roundhouse_api::cluster::{Cluster, ClusterSpec};
 use roundhouse_apiserver::Server;
+use serde_json::json;
 use std::collections::BTreeMap;
+
+/// What the Cluster of a member says: it is let in, and its agent is the first one (`Identity::agent`).
+pub(crate) fn member_spec() -> ClusterSpec {
+    ClusterSpec {
+        accepted: true,
+        serial: 1,
+        ..ClusterSpec::default()
+    }
+}
 
 /// The controllers of one hub.
 struct Hub {
@@ -67,15 +81,7 @@ impl Fleet {
     /// A server refuses the Cluster, the node or a definition.
     pub async fn add_member(&mut self, spec: MemberSpec) -> Result<(), HarnessError> {
         let name = spec.name.to_string();
-        let mut cluster = Cluster::new(
-            &name,
-            ClusterSpec {
-                accepted: true,
-                serial: 1,
-                taints: Vec::new(),
-                ..ClusterSpec::default()
-            },
-        );
+        let mut cluster = Cluster::new(&name, member_spec());
         cluster.metadata.labels = Some(spec.labels.clone());
         let clusters: Api<Cluster> = Api::all(self.hub_client());
         match clusters.create(&PostParams::default(), &cluster).await {
@@ -85,6 +91,14 @@ impl Fleet {
                 if status.is_already_exists() && !self.members.contains_key(&name) => {}
             Err(error) => return Err(HarnessError::api(format!("creating Cluster {name}"))(error)),
         }
+        // As the hub notes it when it approves the certificate of an agent: here none asks for one.
+        let since = Time(self.options.clock_of(HUB).now());
+        let identity = json!({"serial": cluster.spec.serial, "since": since});
+        let status = Patch::Merge(json!({"status": {"identity": identity}}));
+        let noted = clusters
+            .patch_status(&name, &PatchParams::default(), &status)
+            .await;
+        noted.map_err(HarnessError::api(format!("noting who is the agent of {name}")))?;
         let member = Member::start(spec, &self.options, &self.server).await?;
         self.members.insert(name, member);
         Ok(())

@@ -12,6 +12,7 @@ mod worker;
 
 pub use backend::Standing;
 pub use fleet::Fleet;
+pub(crate) use fleet::member_spec;
 pub use options::{Clocks, Configure, FleetOptions, HUB, MemberSpec, OTHER_HUB, Stores, Through, WORKLOADS};
 pub use wire::{Answer, AnswerBody, Ends, Overdue, Wire, Wires};
 

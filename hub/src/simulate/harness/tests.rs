@@ -99,6 +99,41 @@ async fn the_seed_is_delivered_and_then_nothing_is_written_but_leases() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_said_of_an_agent_that_is_in() {
+    let fleet = fleet(7).await;
+    until("everybody is available", async || {
+        for name in fleet.members() {
+            if !is_available(&fleet, &name).await {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
+    // A hub that starts anew knows only what is stored.
+    let mut fleet = fleet;
+    for restarts in 0..2 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        for name in fleet.members() {
+            let cluster: Cluster = Api::all(fleet.hub_client()).get(&name).await.unwrap();
+            let status = cluster.status.unwrap();
+            let said = condition::get(&status.conditions, AVAILABLE).unwrap();
+            assert_eq!(said.message, "the agent renews its Lease", "{name}, {restarts}");
+            let identity = status.identity.unwrap();
+            assert_eq!(
+                (identity.serial, identity.observed_serial),
+                (cluster.spec.serial, cluster.spec.serial),
+                "{name}, {restarts}"
+            );
+            assert_eq!(identity.user, Some(format!("roundhouse:agent:{name}:1")));
+        }
+        fleet.stop_hub().await;
+        fleet.start_hub();
+    }
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn parts_of_a_fleet_are_stopped_and_started() {
     let mut fleet = fleet(7).await;
     deliver(&fleet).await;
