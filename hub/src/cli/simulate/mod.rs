@@ -51,8 +51,8 @@ pub(super) struct Args {
     /// a region has tier=canary, the others tier=production
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clusters: u32,
-    /// The clusters of this file, a list of Cluster objects, in place of generated ones: their names, labels, taints and specs,
-    /// and the capacity and allocatable of their status, which their agents report. One that is not accepted, joined and available
+    /// The clusters of this file, a list of Cluster objects, in place of generated ones: their names, labels and taints, and the
+    /// capacity and allocatable of their status, which their agents report; the agents are simulated ones. One that is not accepted, joined and available
     /// gets nothing in a plan: it is left out, and named on stderr
     #[arg(long, value_name = "F", conflicts_with = "clusters")]
     inventory: Option<PathBuf>,

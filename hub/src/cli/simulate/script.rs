@@ -13,7 +13,10 @@ use crate::{
         Failure, plan,
         proposals::{Kind, Proposed},
     },
-    simulate::run::{self, Act, Fault, Script},
+    simulate::{
+        member_spec,
+        run::{self, Act, Fault, Script},
+    },
     words,
 };
 use jiff::SignedDuration;
@@ -120,18 +123,33 @@ fn is_of_clusters(one: &Other) -> bool {
     one.kind == beside::Kind::CustomResourceDefinition
 }
 
-/// What clusters of an inventory say.
+/// What clusters of an inventory say beside what those of every simulation do.
 fn of_inventory(clusters: &[Cluster]) -> Vec<Value> {
-    let plain = ClusterSpec {
-        accepted: true,
-        ..ClusterSpec::default()
-    };
-    let said = clusters.iter().filter(|cluster| cluster.spec != plain);
-    said.map(|cluster| {
-        json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster",
-            "metadata": {"name": cluster.name_any(), "labels": cluster.labels()}, "spec": cluster.spec})
-    })
-    .collect()
+    let said = clusters.iter().map(|cluster| (cluster, simulated(&cluster.spec)));
+    said.filter(|(_, spec)| *spec != member_spec())
+        .map(|(cluster, spec)| {
+            json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster",
+                "metadata": {"name": cluster.name_any(), "labels": cluster.labels()}, "spec": spec})
+        })
+        .collect()
+}
+
+/// A spec as it is simulated: who may become the agent is not the inventory's to say, since the simulation has agents of its own.
+fn simulated(spec: &ClusterSpec) -> ClusterSpec {
+    let ClusterSpec {
+        accepted: _,
+        serial: _,
+        join_until: _,
+        auto_accept: _,
+        accepted_key: _,
+        leave,
+        taints,
+    } = spec;
+    ClusterSpec {
+        leave: *leave,
+        taints: taints.clone(),
+        ..member_spec()
+    }
 }
 
 /// What is applied of files, in order: the namespaces, what steps look at, and then what is planned.

@@ -1076,6 +1076,91 @@ fn a_run_over_an_inventory_places_as_the_plan_for_it() {
     }
 }
 
+/// The second of them is tainted.
+const TAINTED: &str = "
+- {metadata: {name: c1, labels: {region: east}}}
+- metadata: {name: c2, labels: {region: east}}
+  spec: {taints: [{key: gpu, value: a100, effect: NoSchedule}]}
+- {metadata: {name: c3, labels: {region: west}}}
+";
+
+/// Three clusters that have joined a real hub, the second of them cordoned, as `kubectl get clusters -o yaml` prints them.
+fn listed() -> String {
+    let cluster = |name: &str, region: &str, serial: u32, taints: &str| {
+        format!(
+            r#"
+- apiVersion: roundhouse.dev/v1alpha1
+  kind: Cluster
+  metadata:
+    creationTimestamp: "2026-01-01T00:00:00Z"
+    finalizers:
+    - roundhouse.dev/cluster
+    generation: 3
+    labels:
+      region: {region}
+    managedFields:
+    - apiVersion: roundhouse.dev/v1alpha1
+      fieldsType: FieldsV1
+      fieldsV1: {{"f:spec": {{"f:accepted": {{}}}}}}
+      manager: roundhouse
+      operation: Update
+      time: "2026-01-01T00:00:00Z"
+    name: {name}
+    resourceVersion: "4711"
+    uid: 6f1c2a64-3f0e-4b0a-9a53-0c3a3c0a7d11
+  spec:
+    accepted: true
+    acceptedKey: sha256:{key}
+    autoAccept: true
+    joinUntil: "2026-01-01T01:00:00Z"
+    leave: Orphan
+    serial: {serial}{taints}
+  status:
+    agentVersion: 0.1.0
+    allocatable: {{cpu: "4", memory: 8Gi}}
+    capacity: {{cpu: "4", memory: 8Gi}}
+    conditions:
+    - {{lastTransitionTime: "2026-01-01T00:00:09Z", message: the agent has reported, observedGeneration: 3, reason: AgentReported, status: "True", type: Joined}}
+    - {{lastTransitionTime: "2026-01-01T00:00:09Z", message: the agent renews its Lease, observedGeneration: 3, reason: LeaseRenewed, status: "True", type: Available}}
+    identity:
+      key: sha256:{key}
+      method: Certificate
+      observedSerial: {serial}
+      serial: {serial}
+      since: "2026-01-01T00:00:05Z"
+      user: roundhouse:agent:{name}:{serial}
+    kubernetesVersion: v1.36.0
+    lastSeen: "2026-01-01T00:00:09Z"
+    nodes: 1"#,
+            key = "ab".repeat(32),
+        )
+    };
+    let cordoned = "\n    taints: [{key: roundhouse.dev/cordoned, effect: NoSchedule}]";
+    format!(
+        "apiVersion: v1\nitems:{}{}{}\nkind: List\nmetadata:\n  resourceVersion: \"\"\n",
+        cluster("c1", "east", 1_767_225_600, ""),
+        cluster("c2", "east", 1_767_225_700, cordoned),
+        cluster("c3", "west", 1_767_225_800, ""),
+    )
+}
+
+#[test]
+fn clusters_of_an_inventory_are_simulated_with_their_taints_and_without_their_identities() {
+    for (what, inventory) in [("by hand", TAINTED.to_owned()), ("listed", listed())] {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("fleet.yaml");
+        std::fs::write(&file, inventory).unwrap();
+        let made = made(&["--inventory", file.to_str().unwrap()]).unwrap();
+        let outcome = run::run(&made.script, 1);
+        assert_eq!(status(&made, &outcome), 0, "{what}: {outcome}");
+        assert!(outcome.delivered_at.is_some(), "{what}: {outcome}");
+        let told = structured::of(&made, &outcome);
+        let placed = told["decisions"][0]["clusters"].as_array().unwrap();
+        let names: Vec<_> = placed.iter().map(|one| one["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["c1", "c3"], "{what}");
+    }
+}
+
 #[test]
 fn what_of_an_inventory_is_not_simulated_is_said() {
     let of = |text: &str| {
