@@ -68,7 +68,7 @@ async fn go_back(subject: &Subject, client: &Client, to: Option<&str>) -> Result
             .unwrap_or_default();
         let now = application.data.get("spec").cloned().unwrap_or(Value::Null);
         let live = hash::of_value(&now);
-        let target = target(&all, present(&all, &latest, &live), to);
+        let target = target(&all, &present(&all, &latest, &live), to);
         // Who names a revision goes there from wherever it stands.
         if let (Some(seen), None) = (&seen, to) {
             let generation = application.metadata.generation;
@@ -201,14 +201,14 @@ fn refused(subject: &Subject, no: No) -> Failure {
     failure.advise(no.advice.unwrap_or_else(|| subject.command("history")))
 }
 
-/// What nobody goes back to, by the revision that the hub recorded last and the hash of the spec: that one, unless the spec is
-/// newer than everything that was recorded.
-fn present<'a>(all: &[ApplicationRevision], latest: &'a str, live: &str) -> &'a str {
-    let is_live = |revision: &ApplicationRevision| hash::of_value(&revision.spec.application) == live;
-    match all.iter().any(is_live) {
-        true => latest,
-        false => "",
-    }
+/// What nobody goes back to, by the revision that the hub recorded last and the hash of the spec: the revision that the hub takes
+/// the spec for, or will when it looks at it. None if the spec is newer than everything that was recorded.
+fn present(all: &[ApplicationRevision], latest: &str, live: &str) -> String {
+    let live = all
+        .iter()
+        .filter(|revision| hash::of_value(&revision.spec.application) == live);
+    let present = live.max_by_key(|revision| (revision.name_any() == latest, revision.spec.revision));
+    present.map(ResourceExt::name_any).unwrap_or_default()
 }
 
 /// The revision that is meant.
