@@ -116,8 +116,16 @@ fn resume(run: &WorkflowStatus, seen: &Seen, now: &Seen, app: &Stands<'_>) -> Op
     if !seen.waiting.is_empty() && seen.waiting.iter().all(is_passed) {
         return Some(resumed(&format!("it is past {}", named(&seen.waiting)), now));
     }
-    if now.is_paused && !seen.is_paused {
-        return Some(changed(app, "somebody has paused it"));
+    match (seen.is_paused, now.is_paused) {
+        (false, true) => return Some(changed(app, "somebody has paused it")),
+        // What the hub stops as it takes the pause up was not seen to wait, and whoever ends a pause approves nothing. But while it
+        // lasts nothing starts and nothing passes: where something has, this is another one.
+        (true, true) => {
+            let is_new = |step: &String| !seen.started.contains_key(step);
+            let is_another = seen.waiting.iter().any(is_passed) || now.started.keys().any(is_new);
+            return is_another.then(|| resumed("its pause is over", now));
+        }
+        (_, false) => {}
     }
     let unseen: BTreeSet<String> = now.waiting.difference(&seen.waiting).cloned().collect();
     (!unseen.is_empty()).then(|| changed(app, format!("it waits at {} now", named(&unseen))))
@@ -224,6 +232,11 @@ mod tests {
         let next = with(again.clone(), "/observedGeneration", json!(2));
         let mut emptied = one.clone();
         emptied["workflow"] = Value::Null;
+        // A pause that the hub has not taken up.
+        let meant = |steps: &[(&str, &str)]| with(run("runs", steps), "/workflow/suspend", json!(true));
+        // One that came between two steps.
+        let between = run("paused", &[("one", "succeeded"), ("two", "suspending")]);
+        let between = with(between, "/workflow/steps/1/firstExecuteTime", Value::Null);
         let resumes = r#"writes {"workflow":{"suspend":false}}"#;
         for (seen, now, expected) in [
             (&one, &one, resumes),
@@ -265,10 +278,32 @@ mod tests {
                 &run("paused", &[("one", "succeeded"), ("two", "suspending")]),
                 "is resumed already: it is past step one, and somebody has paused it",
             ),
+            // A pause starts nothing: somebody let the run come to step two.
             (
                 &paused,
                 &run("paused", &[("one", "suspending"), ("two", "suspending")]),
-                "changed: it waits at step two now",
+                "is resumed already: its pause is over, and somebody has paused it",
+            ),
+            (
+                &run("paused", &[("one", "suspending"), ("two", "suspending")]),
+                &run("paused", &[("one", "succeeded"), ("two", "suspending")]),
+                "is resumed already: its pause is over, and somebody has paused it",
+            ),
+            // The hub has taken it up: what it stops was not to be approved by whoever ends it.
+            (
+                &meant(&[("one", "succeeded"), ("two", "running")]),
+                &run("paused", &[("one", "succeeded"), ("two", "suspending")]),
+                resumes,
+            ),
+            (
+                &meant(&[("one", "succeeded"), ("two", "pending")]),
+                &between,
+                resumes,
+            ),
+            (
+                &run("paused", &[("one", "suspending"), ("two", "running")]),
+                &run("paused", &[("one", "suspending"), ("two", "suspending")]),
+                resumes,
             ),
             (&paused, &ended, "refused: it is not suspended: it is terminated"),
             (&paused, &again, "changed: its run was started again"),
@@ -327,7 +362,7 @@ mod tests {
             (
                 &Command::Suspend,
                 &whole,
-                r#"writes {"workflow":{"paused":true,"suspend":true}}"#,
+                r#"writes {"workflow":{"suspend":true}}"#,
             ),
         ] {
             assert_eq!(answer(command, &seen, now), expected, "{command:?} on {now}");

@@ -87,10 +87,19 @@ impl Command {
     }
 }
 
-/// Whether a person has paused the run, also where the hub has not taken that up. A step that suspends the run is no pause of it: its
-/// time may end, and steps beside it go on.
+/// Whether a person has paused the run, also where the hub has not taken that up: as it reads it (`workflow::Command`). A step that
+/// suspends the run is no pause of it: its time may end, and steps beside it go on.
 pub(super) fn is_paused(run: &WorkflowStatus) -> bool {
-    run.suspend && (run.paused || run.status != Some(StepPhase::Suspending))
+    match (run.suspend, is_suspended(run)) {
+        (true, false) => true,
+        (false, true) => false,
+        (true, true) | (false, false) => run.paused,
+    }
+}
+
+/// Whether the hub has suspended the run: for a step of it, or as it has taken a pause up.
+fn is_suspended(run: &WorkflowStatus) -> bool {
+    run.status == Some(StepPhase::Suspending)
 }
 
 /// Judges a command.
@@ -132,14 +141,24 @@ pub(super) fn decide(command: &Command, app: &Stands<'_>) -> Answer {
         }
         Command::Suspend if run.terminated => Answer::refused(is_now(), command_of("status")),
         Command::Suspend if is_paused(run) => Answer::already("suspended already"),
-        Command::Suspend => Answer::Status(json!({"workflow": {"suspend": true, "paused": true}})),
+        // What a step suspends `suspend` alone does not pause. Elsewhere the mark is the hub's to set: it would stay where somebody
+        // resumes before that.
+        Command::Suspend if is_suspended(run) => {
+            Answer::Status(json!({"workflow": {"suspend": true, "paused": true}}))
+        }
+        Command::Suspend => Answer::Status(json!({"workflow": {"suspend": true}})),
         Command::Resume if run.finished || run.terminated => Answer::refused(
             format!("it is not suspended: {}", is_now()),
             command_of("restart"),
         ),
-        Command::Resume if run.suspend => Answer::Status(json!({"workflow": {"suspend": false}})),
-        Command::Resume if run.status == Some(StepPhase::Suspending) => {
-            Answer::already("resumed already, and the hub takes it up")
+        // By the mark of a pause the hub tells its end from an approval: it stays.
+        Command::Resume if is_suspended(run) && run.suspend => {
+            Answer::Status(json!({"workflow": {"suspend": false}}))
+        }
+        Command::Resume if is_suspended(run) => Answer::already("resumed already, and the hub takes it up"),
+        // A pause that the hub has not taken up: with the mark it would.
+        Command::Resume if is_paused(run) => {
+            Answer::Status(json!({"workflow": {"suspend": false, "paused": null}}))
         }
         Command::Resume => {
             Answer::refused(format!("it is not suspended: {}", is_now()), command_of("status"))
@@ -268,8 +287,10 @@ mod tests {
             step: Some(step.to_owned()),
         };
         let restart = Command::Restart { step: None };
-        let suspends = r#"writes {"workflow":{"paused":true,"suspend":true}}"#;
+        let suspends = r#"writes {"workflow":{"suspend":true}}"#;
+        let pauses = r#"writes {"workflow":{"paused":true,"suspend":true}}"#;
         let resumes = r#"writes {"workflow":{"suspend":false}}"#;
+        let takes_back = r#"writes {"workflow":{"paused":null,"suspend":false}}"#;
         let terminates = r#"writes {"workflow":{"terminated":true}}"#;
         let restarts = r#"writes {"phase":"runningWorkflow","workflow":null}"#;
         let restarts_east = r#"writes {"workflow":{"restartFrom":"east"}}"#;
@@ -277,14 +298,29 @@ mod tests {
         paused["workflow"]["paused"] = json!(true);
         let mut asked = running.clone();
         asked["workflow"]["suspend"] = json!(true);
-        let cases: [(&Command, &Value, &str); 28] = [
+        let mut marked = running.clone();
+        marked["workflow"]["paused"] = json!(true);
+        let mut unpaused = paused.clone();
+        unpaused["workflow"]["suspend"] = json!(false);
+        let cases: [(&Command, &Value, &str); 33] = [
             (&Command::Suspend, &running, suspends),
             // A step suspends it, and nobody has paused it.
-            (&Command::Suspend, &suspended, suspends),
+            (&Command::Suspend, &suspended, pauses),
             (&Command::Suspend, &paused, "is suspended already"),
             (&Command::Suspend, &asked, "is suspended already"),
+            (&Command::Suspend, &marked, "is suspended already"),
+            (&Command::Suspend, &unpaused, pauses),
+            // Without the mark the hub would take it for an approval.
             (&Command::Resume, &paused, resumes),
-            (&Command::Suspend, &resumed, suspends),
+            (
+                &Command::Resume,
+                &unpaused,
+                "is resumed already, and the hub takes it up",
+            ),
+            // With the mark it would take it for a pause.
+            (&Command::Resume, &asked, takes_back),
+            (&Command::Resume, &marked, takes_back),
+            (&Command::Suspend, &resumed, pauses),
             (
                 &Command::Suspend,
                 &terminated,

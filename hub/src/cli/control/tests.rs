@@ -143,3 +143,61 @@ async fn what_changes_nothing_of_what_was_looked_at_is_written_over() {
     let run = status(&hub).await.workflow.unwrap();
     assert!(!run.suspend && run.message.is_some(), "{run:?}");
 }
+
+/// A run whose second step is at work, with what is said of it.
+fn at_work(said: &Value) -> Value {
+    let step = |name: &str, phase: &str| json!({"name": name, "type": "deploy", "phase": phase, "firstExecuteTime": "2026-01-01T00:00:01.000000Z"});
+    let mut run = json!({"run": 1000, "status": "running", "suspend": false,
+        "steps": [step("one", "succeeded"), step("two", "running")]});
+    run.as_object_mut()
+        .unwrap()
+        .extend(said.as_object().unwrap().clone());
+    json!({"observedGeneration": 1, "phase": "runningWorkflow", "workflow": run})
+}
+
+/// The same, when the hub has taken a pause up.
+fn taken_up() -> Value {
+    let mut status = at_work(&json!({"status": "suspending", "suspend": true, "paused": true}));
+    status["workflow"]["steps"][1]["phase"] = json!("suspending");
+    status["phase"] = json!("workflowSuspending");
+    status
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_is_taken_up_in_between_is_the_one_that_ends() {
+    let hub = hub().await;
+    stands(&hub, &at_work(&json!({}))).await;
+    assert_eq!(
+        give(&subject(), &hub, &Command::Suspend).await.unwrap(),
+        "suspended"
+    );
+    let overtaken = behind(&hub, taken_up());
+    let done = give(&subject(), &overtaken, &Command::Resume).await.unwrap();
+    assert_eq!(done, "resumed");
+    let run = status(&hub).await.workflow.unwrap();
+    // By the mark the hub knows that a pause is over, and that no step has its approval.
+    assert!(!run.suspend && run.paused, "{run:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_ends_before_it_is_taken_up_is_none() {
+    let marked = json!({"suspend": true, "paused": true});
+    for said in [Some(marked), Some(json!({"paused": true})), None] {
+        let hub = hub().await;
+        stands(&hub, &at_work(&said.clone().unwrap_or(json!({})))).await;
+        let again = give(&subject(), &hub, &Command::Suspend).await.unwrap();
+        let expected = said.as_ref().map_or("suspended", |_| "is suspended already");
+        assert_eq!(again, expected, "{said:?}");
+        let done = give(&subject(), &hub, &Command::Resume).await.unwrap();
+        assert_eq!(done, "resumed", "{said:?}");
+        let run = status(&hub).await.workflow.unwrap();
+        assert!(!run.suspend && !run.paused, "{said:?}: {run:?}");
+    }
+    // Others resume by the field.
+    let hub = hub().await;
+    stands(&hub, &at_work(&json!({}))).await;
+    give(&subject(), &hub, &Command::Suspend).await.unwrap();
+    stands(&hub, &json!({"workflow": {"suspend": false}})).await;
+    let run = status(&hub).await.workflow.unwrap();
+    assert!(!run.suspend && !run.paused, "{run:?}");
+}
