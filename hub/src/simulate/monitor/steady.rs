@@ -7,7 +7,7 @@ use super::{
     who::{Asked, Who},
 };
 use crate::simulate::{HUB, trace::Object};
-use http::Method;
+use http::{Method, StatusCode};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// What a hub has lost with its backup of what agents told of their clusters, they tell again when they look at it next, every five
@@ -48,9 +48,11 @@ impl Check for Steady {
         }
     }
 
-    fn asked(&mut self, asked: &Asked, _: &Model, found: &mut Found<'_>) {
+    fn answered(&mut self, asked: &Asked, code: StatusCode, found: &mut Found<'_>) {
         let is_ours = asked.who.is_hub() || asked.who.agent().is_some();
-        let Some(since) = self.quiet.filter(|_| is_ours && asked.method == Method::GET) else {
+        // Whoever is refused, as who has left, tries on.
+        let reads = is_ours && asked.method == Method::GET && code.is_success();
+        let Some(since) = self.quiet.filter(|_| reads) else {
             return;
         };
         let what = (asked.who.clone(), asked.server.clone(), asked.path.clone());

@@ -1793,25 +1793,28 @@ fn p11_a_write_in_the_steady_state_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn p11_who_reads_the_same_thing_again_and_again_is_told() {
-    let reads = |world: &World, by: &Who, name: &str| {
+    let reads = |world: &World, by: &Who, name: &str, code: StatusCode| {
         let path = format!("/apis/roundhouse.dev/v1alpha1/namespaces/cluster-c1/bundles/{name}");
-        world.asked(by, HUB, &Method::GET, &path, &json!({}));
+        let asked = world.asked(by, HUB, &Method::GET, &path, &json!({}));
+        world.monitor.answered(&asked, code);
     };
-    for (by, every, seconds, holds) in [
-        (agent(), 60, 600, true),
-        (agent(), 1, 5, true),
-        (agent(), 1, 20, false),
-        (World::new().hub, 1, 20, false),
-        // Whoever looks on.
-        (other(), 1, 20, true),
+    let (ok, refused) = (StatusCode::OK, StatusCode::FORBIDDEN);
+    for (by, code, every, seconds, holds) in [
+        (agent(), ok, 60, 600, true),
+        (agent(), ok, 1, 5, true),
+        (agent(), ok, 1, 20, false),
+        (World::new().hub, ok, 1, 20, false),
+        // Who has left, and whoever looks on.
+        (agent(), refused, 1, 20, true),
+        (other(), ok, 1, 20, true),
     ] {
         let world = World::delivered();
         world.note(&Note::Quiet);
         for second in 0..seconds {
             if second % every == 0 {
-                reads(&world, &by, "a");
+                reads(&world, &by, "a", code);
             }
-            reads(&world, &by, &second.to_string());
+            reads(&world, &by, &second.to_string(), code);
             advance(Duration::from_secs(1)).await;
         }
         let told = world.monitor.broken();
@@ -1823,7 +1826,7 @@ async fn p11_who_reads_the_same_thing_again_and_again_is_told() {
         );
         world.note(&Note::Busy);
         for _ in 0..100 {
-            reads(&world, &by, "a");
+            reads(&world, &by, "a", ok);
         }
         assert_eq!(world.monitor.broken().len(), told.len());
     }
