@@ -239,13 +239,27 @@ async fn aggregated_roles_follow_what_they_select() {
         joe.get("/apis/x.dev/v1/namespaces/default/gadgets/a").await.0,
         404
     );
-    admin
-        .delete(&format!("{RBAC}/clusterroles/gadgets"), json!({}))
-        .await;
+    // Without the label it is none of them, with it again it is; and then it goes.
+    let at = format!("{RBAC}/clusterroles/gadgets");
+    let labelled = |value: Value| json!({"metadata": {"labels": {"rbac.authorization.k8s.io/aggregate-to-view": value}}});
+    let all = async || (rules("view").await, rules("edit").await, rules("admin").await);
+    for value in [Value::Null, json!("true")] {
+        let (code, _) = admin.merge(&at, labelled(value.clone())).await;
+        assert_eq!(code, 200);
+        let is_part = rules("admin").await.as_array().unwrap().contains(&gadgets);
+        assert_eq!(is_part, value == json!("true"), "{value}");
+    }
+    admin.delete(&at, json!({})).await;
+    assert_eq!(all().await, (view, edit, admins));
+    // An empty selector selects every role.
+    let everything = json!({"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": [{}]}});
     assert_eq!(
-        (rules("view").await, rules("edit").await, rules("admin").await),
-        (view, edit, admins)
+        admin.post(&format!("{RBAC}/clusterroles"), everything).await.0,
+        201
     );
+    let widgets = rule(&["x.dev"], &["widgets"], &["get"]);
+    cluster_role(&admin, "widgets", json!({}), json!([widgets])).await;
+    assert!(rules("all").await.as_array().unwrap().contains(&widgets));
     assert_eq!(
         joe.get("/apis/x.dev/v1/namespaces/default/gadgets/a").await.0,
         403

@@ -60,7 +60,7 @@ enum Note {
     EventWritten,
     /// A CertificateSigningRequest was written.
     RequestWritten,
-    /// A ClusterRole was written or removed.
+    /// A ClusterRole that is aggregated, or is part of one, was written or removed.
     RoleWritten,
 }
 
@@ -126,7 +126,7 @@ impl Core {
         if resource.group == RBAC_GROUP {
             self.follow_role(key);
             self.rights.changed();
-            if &*key.table == roles::CLUSTER_ROLES {
+            if &*key.table == roles::CLUSTER_ROLES && self.is_aggregation(old, new) {
                 notes.push(Note::RoleWritten);
             }
         }
@@ -204,6 +204,7 @@ impl Core {
             }
         }
         notes.extend(gone.iter().map(|name| Note::NamespaceHeld(name.to_string())));
+        notes.push(Note::RoleWritten);
         self.notes.queue.lock().extend(notes);
     }
 

@@ -1,5 +1,6 @@
 //! Aggregated ClusterRoles are filled from the ones they select, and the roles of the first start are kept.
 
+use memchr::memmem;
 use serde_json::Value;
 
 use crate::{
@@ -36,7 +37,46 @@ fn rules(value: &Value) -> &[Value] {
         .map_or(&[], Vec::as_slice)
 }
 
+/// What an aggregated role selects; `None` if it is none.
+fn selectors(role: &Value) -> Option<impl Iterator<Item = LabelSelector>> {
+    let selectors = at(role, &["aggregationRule", "clusterRoleSelectors"])?.as_array()?;
+    Some(
+        selectors
+            .iter()
+            .filter_map(|selector| LabelSelector::of_object(selector).ok()),
+    )
+}
+
+fn labels(role: &Value) -> Labels {
+    let all = at(role, &["metadata", "labels"]).and_then(Value::as_object);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    all.into_iter()
+        .flatten()
+        .map(|(key, value)| (key.clone(), text(value)))
+        .collect()
+}
+
 impl Core {
+    /// Whether a write of a ClusterRole may change what is aggregated: it is an aggregated one, or one selects it, before or after.
+    /// Nearly none is: each cluster of a fleet has a role, and to read all of them at every write of one takes long.
+    pub(super) fn is_aggregation(&self, old: Option<&Value>, new: Option<&Value>) -> bool {
+        let written = || old.into_iter().chain(new);
+        if written().any(|role| selectors(role).is_some()) {
+            return true;
+        }
+        let labels: Vec<Labels> = written().map(labels).collect();
+        let may_be = memmem::Finder::new(b"\"aggregationRule\"");
+        let mut all = self.records(CLUSTER_ROLES, None);
+        all.any(|(_, record)| {
+            let selects = may_be
+                .find(&record.bytes)
+                .is_some()
+                .then(|| object::decode(&record.bytes));
+            let mut selects = selects.iter().filter_map(selectors).flatten();
+            selects.any(|selector| labels.iter().any(|labels| selector.matches(labels)))
+        })
+    }
+
     /// Gives every aggregated ClusterRole the rules of those it selects.
     pub(super) fn aggregate_roles(&self) {
         let Some(resource) = self.resource_of(CLUSTER_ROLES) else {
@@ -126,12 +166,8 @@ impl Core {
 
 /// The rules of an aggregated role: those of every role it selects, by name, each once. `None` if it is none.
 fn aggregated(role: &Value, all: &[(Key, Record, Value)]) -> Option<Vec<Value>> {
-    let selectors = at(role, &["aggregationRule", "clusterRoleSelectors"])?.as_array()?;
     let mut out: Vec<Value> = vec![];
-    for selector in selectors {
-        let Ok(selector) = LabelSelector::of_object(selector) else {
-            continue;
-        };
+    for selector in selectors(role)? {
         for (_, record, other) in all {
             if meta(other, "name") == meta(role, "name") || !selector.matches(&Labels::of(&record.bytes)) {
                 continue;
