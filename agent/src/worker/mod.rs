@@ -107,6 +107,8 @@ pub(crate) struct Worker {
     /// Uid of the Bundle of this name that was ignored last for one that was made after it: its status may not say so yet, or
     /// not any more.
     ignored: Option<String>,
+    /// Whether the last report was not heard.
+    unheard: bool,
     /// The version of the Bundle that was put back last, as far as the hub was told again.
     put_back: Option<String>,
     failures: u32,
@@ -162,6 +164,7 @@ impl Worker {
             report_version: None,
             goes: None,
             ignored: None,
+            unheard: false,
             put_back: None,
             failures: 0,
             trouble: 0,

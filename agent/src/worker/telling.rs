@@ -128,6 +128,11 @@ impl Worker {
         .await;
         let unheard = sent.as_ref().is_err_and(CallError::is_unheard);
         self.inbox.unheard(unheard);
+        if std::mem::replace(&mut self.unheard, unheard) && !unheard {
+            // The hub is back. If it has too much to do for this one, that is another trouble, and passes sooner.
+            self.failures = 0;
+            self.retry_due = None;
+        }
         if let Some(version) = sent? {
             self.report_version = version.parse().ok();
             self.reported = Some(status);

@@ -1,9 +1,13 @@
 //! The sign of life says whether the agent hears, too.
 
-use crate::world::{HUB_ID, NAMESPACE, Pass, Side, World, eventually, eventually_with, pass_time};
+use crate::world::{
+    HUB_ID, NAMESPACE, Pass, Side, World, deployment, eventually, eventually_with, pass_time, spec,
+};
+use roundhouse_api::bundle::BundlePhase;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Duration;
 
 fn lease() -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "agent", "namespace": NAMESPACE}})
@@ -107,5 +111,37 @@ async fn an_agent_that_is_cut_off_from_its_hub_for_an_hour_is_not_ready_and_live
     cut.store(false, Ordering::Relaxed);
     pass_time(90).await;
     assert!(ready().await);
+    agent.stop().await;
+}
+
+/// Given a hub that was away for ten minutes, when it is back and says for a while that it has too much to do, then the report
+/// comes again soon, however long the agent has tried before.
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_is_back_and_has_too_much_to_do_is_told_again_soon() {
+    let world = World::embedded().await;
+    // 0: it is there; 1: it is away; 2: it refuses reports.
+    let state = Arc::new(AtomicU8::new(0));
+    let is = Arc::clone(&state);
+    let hub = world.gated(Side::Hub, move |method, path| match is.load(Ordering::Relaxed) {
+        1 => Pass::Refused(503),
+        2 if *method != http::Method::GET && path.ends_with("/status") => Pass::Refused(429),
+        _ => Pass::Through,
+    });
+    let mut config = World::config();
+    (config.retry_min, config.retry_max) = (Duration::from_secs(1), Duration::from_secs(120));
+    let agent = world.agent_between(config, hub, world.member_client.clone());
+    let web = deployment("web", "web:1", 1);
+    let generation = world.bundle("app", spec(std::slice::from_ref(&web))).await;
+    world.reported("app", generation, BundlePhase::Progressing).await;
+    state.store(1, Ordering::Relaxed);
+    world.roll_out(&web).await;
+    pass_time(600).await;
+    // So long everybody else comes first.
+    state.store(2, Ordering::Relaxed);
+    pass_time(20).await;
+    assert_eq!(world.status("app").await.phase, Some(BundlePhase::Progressing));
+    state.store(0, Ordering::Relaxed);
+    pass_time(25).await;
+    assert_eq!(world.status("app").await.phase, Some(BundlePhase::Ready));
     agent.stop().await;
 }
