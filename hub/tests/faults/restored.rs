@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use parking_lot::Mutex;
-use roundhouse_api::bundle::Bundle;
+use roundhouse_api::{bundle::Bundle, ledger::AppliedBundle};
 use roundhouse_hub::{
     restored,
     simulate::{
@@ -143,9 +143,11 @@ impl Images {
                         continue;
                     }
                     let told = seen.ahead.iter().any(|ahead| ahead.cluster == *cluster);
-                    because(told == (now.as_deref() == later), || {
+                    // Who was killed at the beginning of it had obeyed it, too.
+                    let obeyed = obeys(fleet, cluster).await?;
+                    because(told == (obeyed > 1), || {
                         format!(
-                            "{cluster} has {now:?}, and of those that are ahead are {:?}",
+                            "{cluster} has {now:?} and obeyed generation {obeyed}, and of those that are ahead are {:?}",
                             seen.ahead
                         )
                     })?;
@@ -154,6 +156,16 @@ impl Images {
             })
         })
     }
+}
+
+/// Which generation of the Bundle the agent of a cluster obeys.
+async fn obeys(fleet: &Fleet, cluster: &str) -> Result<i64, String> {
+    let client = fleet.member_client(cluster).map_err(|error| error.to_string())?;
+    let all = Api::<AppliedBundle>::all(client).list(&Default::default()).await;
+    let all = all.map_err(|error| error.to_string())?;
+    let own = all.iter().find(|ledger| ledger.spec.bundle == "default.web");
+    own.map(|ledger| ledger.spec.generation)
+        .ok_or_else(|| format!("{cluster} has no ledger"))
 }
 
 /// The mark of the restored hub, and what it knows of the agents.

@@ -1,8 +1,10 @@
-//! Runs from many seeds.
+//! Runs from many seeds. With `ROUNDHOUSE_TRACE=east-5` everything that happened in and about that cluster is printed of a run that is
+//! bad.
 
 use roundhouse_hub::simulate::{
     fault::{Dice, Kind},
     run::{LOOKED, Outcome, Script, Until, agreement, run},
+    trace::Object,
 };
 use std::time::Duration;
 
@@ -89,7 +91,7 @@ pub(crate) fn good_with_drift(script: impl Fn(u64) -> Script) -> Vec<Outcome> {
                 *quiet = LOOKED;
             }
             let outcome = run(&script, seed);
-            assert!(outcome.is_good(), "{outcome}");
+            assert!(outcome.is_good(), "{outcome}{}", traced(&outcome));
             let settled = outcome.settled_after();
             assert!(
                 settled.is_none_or(|after| after <= SETTLES),
@@ -98,6 +100,15 @@ pub(crate) fn good_with_drift(script: impl Fn(u64) -> Script) -> Vec<Outcome> {
             outcome
         })
         .collect()
+}
+
+/// What happened in and about the cluster that is asked for.
+pub(crate) fn traced(outcome: &Outcome) -> String {
+    let cluster = std::env::var("ROUNDHOUSE_TRACE").ok();
+    let objects = cluster.map(|cluster| vec![Object::party(&cluster, "agent")]);
+    objects.map_or(String::new(), |objects| {
+        outcome.trace.of(&objects, Duration::MAX, usize::MAX)
+    })
 }
 
 /// The faults happened in every run: one that is not struck shows nothing.

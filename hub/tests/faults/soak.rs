@@ -1,18 +1,15 @@
 //! Random faults over whole fleets: from 10,000 seeds with `ROUNDHOUSE_LONG=1`, on all cores; `ROUNDHOUSE_SEEDS=0..500` runs others.
 //!
 //! `ROUNDHOUSE_LONG=1 cargo test --release -p roundhouse-hub --test faults -- --nocapture soak`
-//!
-//! With `ROUNDHOUSE_TRACE=east-5` everything that happened in and about that cluster is printed of a run that is bad.
 
-use crate::runs::{SETTLES, is_long, is_one, seeds};
+use crate::runs::{SETTLES, is_long, is_one, seeds, traced};
 use parking_lot::Mutex;
 use roundhouse_hub::simulate::{
     fault::Kind,
     monitor::Promise,
     run::{Outcome, random, run},
-    trace::Object,
 };
-use std::{collections::BTreeMap, thread, time::Duration};
+use std::{collections::BTreeMap, thread};
 
 /// Seeds of a long run.
 const LONG: u64 = 10_000;
@@ -189,12 +186,4 @@ fn note(outcome: &Outcome, took: f64, seen: &Mutex<BTreeMap<Kind, u64>>, bad: &M
             bad.push(lacks.unwrap_or_default() + &outcome.to_string() + &traced(outcome));
         }
     }
-}
-
-fn traced(outcome: &Outcome) -> String {
-    let cluster = std::env::var("ROUNDHOUSE_TRACE").ok();
-    let objects = cluster.map(|cluster| vec![Object::party(&cluster, "agent")]);
-    objects.map_or(String::new(), |objects| {
-        outcome.trace.of(&objects, Duration::MAX, usize::MAX)
-    })
 }
