@@ -133,7 +133,8 @@ impl Images {
             Box::pin(async move {
                 let (_, seen) = seen(fleet).await?;
                 let is = Images::of(fleet).await?;
-                for (cluster, had) in images.0.lock().iter() {
+                let then = images.0.lock().clone();
+                for (cluster, had) in &then {
                     let now = is.get(cluster).cloned().flatten();
                     let later = Some("web:2");
                     because(had.as_deref() != later || now.as_deref() == later, || {

@@ -8,7 +8,7 @@ use crate::{
     application::{Decided, Said},
     simulate::HUB,
 };
-use http::Method;
+use http::{Method, StatusCode};
 use roundhouse_api::{bundle::Deletion, names::annotation};
 use roundhouse_apiserver::{Change, Expect, Key, MemoryStore, Store, StoreLimits};
 use serde_json::{Value, json};
