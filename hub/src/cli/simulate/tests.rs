@@ -912,14 +912,14 @@ fn promises_are_named_in_runs() {
 fn what_a_promise_is_can_be_looked_up_by_its_number() {
     let made = made(&["--clusters", "2"]).unwrap();
     let outcome = run::run(&made.script, 1);
-    assert!(!outcome.judged.contains(&Promise::P10), "{:?}", outcome.judged);
+    assert!(!outcome.judged.contains(&Promise::P9), "{:?}", outcome.judged);
     let help = Cli::command().render_long_help().to_string();
     let (wide, short) = (
         timeline::draw(&made, &outcome, true),
         timeline::draw(&made, &outcome, false),
     );
     line(&wide, &["  P4   one hub writes"]);
-    line(&wide, &["  P10  fields of others survive (nothing to check)"]);
+    line(&wide, &["  P9   a disconnected agent keeps what it has (nothing to check)"]);
     assert!(!short.contains("one hub writes"), "{short}");
     line(&short, &["promises: ", " (-o wide says what each is)"]);
     let told = structured::of(&made, &outcome);
