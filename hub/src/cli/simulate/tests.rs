@@ -919,7 +919,10 @@ fn what_a_promise_is_can_be_looked_up_by_its_number() {
         timeline::draw(&made, &outcome, false),
     );
     line(&wide, &["  P4   one hub writes"]);
-    line(&wide, &["  P9   a disconnected agent keeps what it has (nothing to check)"]);
+    line(
+        &wide,
+        &["  P9   a disconnected agent keeps what it has (nothing to check)"],
+    );
     assert!(!short.contains("one hub writes"), "{short}");
     line(&short, &["promises: ", " (-o wide says what each is)"]);
     let told = structured::of(&made, &outcome);

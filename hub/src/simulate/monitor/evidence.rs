@@ -7,6 +7,7 @@ use super::{
     promise::{Check, Found, Promise},
 };
 use crate::simulate::{HUB, raw};
+use kube::ResourceExt;
 use roundhouse_api::{
     application::{
         Application, ClusterVerb, DeployStep, StepKind, StepPhase, Until, ValidStep, WaitFor, WorkflowStatus,
@@ -114,15 +115,11 @@ fn told(commit: &Commit, model: &Model, found: &mut Found<'_>) {
     else {
         return;
     };
-    let of = status
-        .observed_generation
-        .filter(|of| status.ignores(*of).is_none());
-    let content = of.and_then(|of| held.contents.get(&of));
-    let Some(content) = content.filter(|content| {
-        content.spec.hash == status.hash
-            && content.spec.deletion.is_none()
-            && content.reports.last() != Some(&status)
-    }) else {
+    let Some(generation) = held.reports_anew(&status) else {
+        return;
+    };
+    let content = held.contents.get(&generation);
+    let Some(content) = content.filter(|content| content.spec.deletion.is_none()) else {
         return;
     };
     let ready = shows(&status, WaitFor::Ready);
@@ -136,7 +133,6 @@ fn told(commit: &Commit, model: &Model, found: &mut Found<'_>) {
         .collect();
     if !unlike.is_empty() {
         let said = if ready { "ready" } else { "applied" };
-        let generation = of.unwrap_or_default();
         let expected =
             format!("what is reported {said} of generation {generation} to have been so there since");
         found.broke(
@@ -351,16 +347,15 @@ impl Run<'_> {
         let has = |cluster: &str| {
             own().any(|(of, (_, name), _)| of == cluster && step_of_bundle(name) == Some(step))
         };
-        let asked =
+        let mut asked =
             self.model.clusters.iter().filter(|(name, cluster)| {
                 is_for(placement, name, cluster) && self.model.is_known(name, self.at)
             });
-        if let Some((cluster, _)) = asked.into_iter().find(|(name, _)| !has(name)) {
+        if let Some((cluster, _)) = asked.find(|(name, _)| !has(name)) {
             let expected = format!("a Bundle of {step} for {cluster}, which it is for");
             return Err((expected, "there is none".to_owned()));
         }
-        let own = own();
-        for (cluster, (_, name), held) in own {
+        for (cluster, (_, name), held) in own() {
             if step_of_bundle(name) != Some(step) || held.deleting {
                 continue;
             }
@@ -383,11 +378,11 @@ fn is_for(placement: &PlacementSpec, name: &str, cluster: &Cluster) -> bool {
     if tainted || leaves || limited || !cluster.spec.accepted {
         return false;
     }
-    let labels = cluster.metadata.labels.clone().unwrap_or_default();
+    let labels = cluster.labels();
     placement.placement.iter().any(|rule| {
         let selector = rule.cluster_selector.as_ref();
         // The hub knows labels beside these, which agents tell.
-        let by_label = selector.is_none_or(|s| s.match_expressions.is_empty() && s.matches(&labels));
+        let by_label = selector.is_none_or(|s| s.match_expressions.is_empty() && s.matches(labels));
         let by_name = rule.clusters.as_ref();
         by_label && by_name.is_none_or(|names| names.iter().any(|of| of == name))
     })

@@ -187,6 +187,14 @@ impl Held {
         }
     }
 
+    /// The generation whose content a report is about, if it says anything new of it.
+    pub(super) fn reports_anew(&self, status: &BundleStatus) -> Option<i64> {
+        // What an agent says that ignores it is of what it obeys.
+        let generation = status.observed_generation.filter(|of| status.is_about(*of))?;
+        let content = self.contents.get(&generation)?;
+        (content.spec.hash == status.hash && content.reports.last() != Some(status)).then_some(generation)
+    }
+
     /// Every content that it ever had, in that order.
     pub(super) fn all_contents(&self) -> impl Iterator<Item = &Content> {
         self.before.values().chain(self.contents.values())
@@ -672,17 +680,11 @@ impl Model {
         if let Some(content) = held.contents.get_mut(&held.generation) {
             content.spec = bundle.spec;
         }
-        if let Some(status) = &bundle.status {
-            let about = status.observed_generation.and_then(|g| held.contents.get_mut(&g));
-            // What an agent says that ignores it is of what it obeys.
-            let is_own = status
-                .observed_generation
-                .is_some_and(|of| status.ignores(of).is_none());
-            if let Some(content) = about.filter(|content| is_own && content.spec.hash == status.hash)
-                && content.reports.last() != Some(status)
-            {
-                content.reports.push(status.clone());
-            }
+        if let Some(status) = &bundle.status
+            && let Some(generation) = held.reports_anew(status)
+            && let Some(content) = held.contents.get_mut(&generation)
+        {
+            content.reports.push(status.clone());
         }
         held.status = bundle.status;
     }
