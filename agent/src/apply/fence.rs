@@ -90,7 +90,7 @@ pub(crate) fn check_order(write: Write<'_>, ledger: &AppliedBundleSpec) -> Resul
 /// On a hub that was restored it is really there, and whoever writes it gives it a later version: the agent's own report first
 /// of all. So one that was ignored stays so, whatever its version, and whatever somebody changes in it: only a newer epoch
 /// says that the hub went back on purpose.
-pub(crate) fn went_before(write: Write<'_>, ledger: &AppliedBundleSpec) -> Result<(), Fenced> {
+fn went_before(write: Write<'_>, ledger: &AppliedBundleSpec) -> Result<(), Fenced> {
     let obeyed = &ledger.bundle_uid;
     let is_newer = write.epoch.unwrap_or(0) > ledger.epoch.unwrap_or(0);
     if obeyed.is_empty() || obeyed == write.uid || is_newer {

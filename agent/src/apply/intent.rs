@@ -99,8 +99,8 @@ pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
             spec,
             confirmed,
         } => {
-            // How one went that was there before says nothing of the one that is obeyed.
-            let of_this = fence::went_before(write, ledger).is_ok();
+            // How another one went that is not obeyed says nothing of the one that is.
+            let of_this = ledger.bundle_uid == write.uid || fence::check_order(write, ledger).is_ok();
             if of_this && spec.paused != Some(true) && has_evidence(spec, confirmed) {
                 match spec.workload.manifests.is_empty() {
                     true => gone(ledger, Intent::Remove),
@@ -297,13 +297,14 @@ mod tests {
                 "{dispatched} {deletion} {confirmed} {outcomes:?}"
             );
         }
-        // One of that name that was there before the one that is obeyed.
+        // Another one of that name: it was there before the one that is obeyed, or a hub wrote it that does not lead any more.
         let spec = spec(true, true, false);
         for (uid, version, ignored, obeyed, expected) in [
             ("other", "20", false, 3, "remove"),
             ("other", "20", true, 3, "orphan"),
             ("other", "9", false, 3, "orphan"),
             ("other", "9", true, 2, "remove"),
+            ("other", "20", false, 4, "orphan"),
             ("u", "9", false, 3, "remove"),
         ] {
             let mut ledger = ledger(&[Applied]);

@@ -1,5 +1,6 @@
 //! What a ledger says; pure.
 
+use crate::apply::fence::Write;
 use crate::object::ObjectKey;
 use roundhouse_api::bundle::{DeleteOption, ServiceAccountRef};
 use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry, LedgerOutcome, LedgerState};
@@ -256,6 +257,22 @@ pub(crate) fn remove_all(
     after
 }
 
+/// Obeys the write that asks for a removal like any other content: nothing from before it is obeyed any more, be it of another
+/// Bundle of that name. `dispatched`: dispatch wrote it.
+pub(crate) fn obey(ledger: &mut AppliedBundleSpec, evidence: Write<'_>, dispatched: bool) {
+    let is_other = ledger.bundle_uid != evidence.uid;
+    if is_other {
+        evidence.uid.clone_into(&mut ledger.bundle_uid);
+        ledger.dispatched = dispatched;
+    }
+    if is_other || ledger.epoch < evidence.epoch {
+        ledger.bundle_version = Some(evidence.version.to_owned());
+        ledger.epoch = evidence.epoch;
+        ledger.generation = evidence.generation;
+    }
+    ledger.generation = ledger.generation.max(evidence.generation);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -381,6 +398,42 @@ mod tests {
             let spec = intend(&removing, &intentions(2, &wanted, &[]));
             assert_eq!(names(&spec), [("a".into(), LedgerOutcome::Intended)]);
         }
+    }
+
+    #[test]
+    fn evidence_is_obeyed_and_nothing_from_before_it() {
+        let wanted = [key("a")];
+        let before = intend(&AppliedBundleSpec::default(), &intentions(7, &wanted, &[]));
+        let obeyed = |uid, epoch, generation| {
+            let mut ledger = before.clone();
+            let evidence = Write {
+                uid,
+                version: "23",
+                epoch,
+                generation,
+                ignored: false,
+            };
+            obey(&mut ledger, evidence, epoch.is_some());
+            let version = ledger.bundle_version.unwrap();
+            (
+                ledger.bundle_uid,
+                version,
+                ledger.epoch,
+                ledger.generation,
+                ledger.dispatched,
+            )
+        };
+        let expected = |uid: &str, version: &str, epoch, generation, dispatched| {
+            (uid.to_owned(), version.to_owned(), epoch, generation, dispatched)
+        };
+        assert_eq!(obeyed("u", Some(1), 9), expected("u", "17", Some(1), 9, true));
+        // Its last state, as a list from before had it.
+        assert_eq!(obeyed("u", Some(1), 6), expected("u", "17", Some(1), 7, true));
+        // The hub was restored, and counts its generations again.
+        assert_eq!(obeyed("u", Some(2), 3), expected("u", "23", Some(2), 3, true));
+        // It was made again.
+        assert_eq!(obeyed("v", Some(1), 3), expected("v", "23", Some(1), 3, true));
+        assert_eq!(obeyed("v", None, 3), expected("v", "23", None, 3, false));
     }
 
     #[test]

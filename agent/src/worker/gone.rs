@@ -1,6 +1,7 @@
 //! A Bundle that is there no more.
 
 use super::{Next, Worker};
+use crate::apply::fence::Write;
 use crate::apply::intent::{Intent, Sight, asks_for_confirmation, intent};
 use crate::bundle::Held;
 use crate::error::CallError;
@@ -25,24 +26,20 @@ impl Worker {
             spec.executor = self.remembered().executor;
         }
         let confirmed = asks_for_confirmation(&spec) && self.went_by_itself(held).await?;
-        self.gone(
-            intent(
-                Sight::Deleted {
-                    write: self.write(held),
-                    spec: &spec,
-                    confirmed,
-                },
-                self.ledger.spec(),
-            ),
-            &spec,
-        )
-        .await
+        let write = self.write(held);
+        let sight = Sight::Deleted {
+            write,
+            spec: &spec,
+            confirmed,
+        };
+        let intent = intent(sight, self.ledger.spec());
+        self.gone(intent, Some(write), &spec).await
     }
 
     /// There is no Bundle, and nobody saw it go.
     pub(super) async fn missing(&mut self) -> Result<Next, CallError> {
-        self.gone(intent(Sight::Missing, self.ledger.spec()), &self.remembered())
-            .await
+        let intent = intent(Sight::Missing, self.ledger.spec());
+        self.gone(intent, None, &self.remembered()).await
     }
 
     /// What the ledger still says of a Bundle that cannot be read any more.
@@ -54,13 +51,18 @@ impl Worker {
         }
     }
 
-    async fn gone(&mut self, intent: Intent, spec: &BundleSpec) -> Result<Next, CallError> {
+    async fn gone(
+        &mut self,
+        intent: Intent,
+        evidence: Option<Write<'_>>,
+        spec: &BundleSpec,
+    ) -> Result<Next, CallError> {
         self.applied = None;
         self.reported = None;
         match intent {
             Intent::Remove => {
                 self.shared.vanished.note(&self.name, false);
-                self.remove(None, spec).await
+                self.remove(None, evidence, spec).await
             }
             Intent::Forget => {
                 self.shared.vanished.note(&self.name, false);

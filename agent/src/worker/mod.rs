@@ -342,7 +342,7 @@ impl Worker {
                 };
                 self.apply(held, spec, content, extent).await
             }
-            Intent::Remove => self.remove(Some(held), &spec).await,
+            Intent::Remove => self.remove(Some(held), Some(self.write(held)), &spec).await,
             Intent::Hold { reason, message } => {
                 self.hold(held, spec.epoch, reason, &message).await?;
                 // The agent's Lease may come back, and with it the confirmation.

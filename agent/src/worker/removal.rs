@@ -2,12 +2,13 @@
 
 use super::{Next, Worker, account_of};
 use crate::apply::Engine;
+use crate::apply::fence::Write;
 use crate::apply::keep::Rules;
 use crate::apply::prune::is_confirmed;
 use crate::apply::remove::{Farewell, Guard};
 use crate::bundle::{Held, owner, without_part};
 use crate::error::CallError;
-use crate::ledger::{remove_all, settle};
+use crate::ledger::{obey, remove_all, settle};
 use crate::member::{found, within};
 use crate::object::ObjectKey;
 use crate::report::{self, Subject};
@@ -24,8 +25,14 @@ use std::time::Duration;
 const SECOND_LOOK: Duration = Duration::from_secs(3);
 
 impl Worker {
-    /// Removes every object of the ledger; with a Bundle that still waits for it, reports how far that is.
-    pub(super) async fn remove(&mut self, held: Option<&Held>, spec: &BundleSpec) -> Result<Next, CallError> {
+    /// Removes every object of the ledger; with a Bundle that still waits for it, reports how far that is. `evidence`: what asks
+    /// for it, unless the ledger does.
+    pub(super) async fn remove(
+        &mut self,
+        held: Option<&Held>,
+        evidence: Option<Write<'_>>,
+        spec: &BundleSpec,
+    ) -> Result<Next, CallError> {
         let engine = match (self.engine(spec), held) {
             (Ok(engine), _) => engine,
             (Err(error), Some(held)) => {
@@ -56,13 +63,8 @@ impl Worker {
                 account_of(spec),
                 spec.delete_option.as_ref(),
             );
-            // The evidence is obeyed like any other content: nothing from before it is.
-            if let Some(held) = held.filter(|held| held.uid == leaving.bundle_uid) {
-                leaving.generation = leaving.generation.max(held.generation);
-                if leaving.epoch < spec.epoch {
-                    (leaving.epoch, leaving.bundle_version) =
-                        (spec.epoch, Some(held.resource_version.clone()));
-                }
+            if let Some(evidence) = evidence {
+                obey(&mut leaving, evidence, spec.application_ref.is_some());
             }
             self.ledger.write(leaving).await?;
         }

@@ -1,7 +1,7 @@
 //! Apply-once (seed: apply-once-only): the modes, what is kept by rules, what was deleted, and what may be removed.
 
 use crate::world::{
-    Pass, Side, World, deployment, dispatched, eventually, eventually_with, pass_time, reason,
+    Pass, Side, World, bundle, deployment, dispatched, eventually, eventually_with, pass_time, reason,
 };
 use roundhouse_agent::Config;
 use roundhouse_api::bundle::{
@@ -804,5 +804,32 @@ async fn a_bundle_that_vanishes_while_its_removal_is_refused_is_held_and_taken_u
     delivered(&world, in_mode("Once", &[web("i:1", 2, 1)])).await;
     let live = world.live(Side::Member, &web("", 0, 0)).await.unwrap();
     assert_eq!(live["metadata"]["uid"], uid);
+    agent.stop().await;
+}
+
+/// Its removal was refused, it was wanted again and made anew, and its application was deleted: all that while no agent ran.
+#[tokio::test(start_paused = true)]
+async fn of_a_bundle_that_was_made_again_the_later_one_is_obeyed_when_it_goes() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let content = || in_mode("Once", &[web("i:1", 2, 1), service()]);
+    delivered(&world, content()).await;
+    world.tombstone(APP, "garbage-collection").await;
+    refused(&world).await;
+    agent.stop().await;
+    world.release(APP).await;
+    world.bundle(APP, content()).await;
+    let generation = world.tombstone(APP, "application-deleted").await;
+    let there = world.live(Side::Hub, &bundle(APP)).await.unwrap();
+    let keeps = json!({"metadata": {"finalizers": ["example.com/keeps-it"]}});
+    world.merge(Side::Member, &service(), keeps).await;
+    let agent = world.agent();
+    eventually("it goes", || async {
+        world.live(Side::Member, &web("", 0, 0)).await.is_none()
+    })
+    .await;
+    let ledger = world.ledger(APP).await.unwrap()["spec"].clone();
+    assert_eq!(ledger["bundleUid"], there["metadata"]["uid"]);
+    assert!(ledger["generation"].as_i64() > Some(generation));
     agent.stop().await;
 }
