@@ -1,18 +1,15 @@
 //! What is recorded of who wrote what, and of who was refused.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod raw;
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicI64, Ordering},
 };
 
+use crate::raw::Raw;
 use http::{Method, Request};
 use http_body_util::Full;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use raw::Raw;
 use roundhouse_apiserver::{AuditSink, DurableOptions, DurableStore, Identity, Server};
 use serde_json::{Value, json};
 use tempfile::TempDir;

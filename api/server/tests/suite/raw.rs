@@ -1,10 +1,4 @@
 //! Requests as they are on the wire, without a client library between.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    reason = "every test binary uses its own part"
-)]
 
 use bytes::Bytes;
 use http::{Method, Request, Response, header};
@@ -16,10 +10,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-pub const MERGE: &str = "application/merge-patch+json";
+pub(crate) const MERGE: &str = "application/merge-patch+json";
 
 /// Stops a server, which has to end without an error.
-pub async fn end<E: std::fmt::Debug>(stop: &CancellationToken, task: JoinHandle<Result<(), E>>) {
+pub(crate) async fn end<E: std::fmt::Debug>(stop: &CancellationToken, task: JoinHandle<Result<(), E>>) {
     stop.cancel();
     tokio::time::timeout(Duration::from_secs(20), task)
         .await
@@ -28,18 +22,18 @@ pub async fn end<E: std::fmt::Debug>(stop: &CancellationToken, task: JoinHandle<
         .unwrap();
 }
 
-pub struct Raw(ApiService);
+pub(crate) struct Raw(ApiService);
 
 impl Raw {
-    pub fn new(server: &Server) -> Self {
+    pub(crate) fn new(server: &Server) -> Self {
         Self(server.service())
     }
 
-    pub fn as_somebody(server: &Server, identity: Option<Identity>) -> Self {
+    pub(crate) fn as_somebody(server: &Server, identity: Option<Identity>) -> Self {
         Self(server.service_as(identity))
     }
 
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
@@ -53,11 +47,17 @@ impl Raw {
         self.request(request.body(Full::from(body.into())).unwrap()).await
     }
 
-    pub async fn request(&self, request: Request<Full<Bytes>>) -> Response<ApiBody> {
+    pub(crate) async fn request(&self, request: Request<Full<Bytes>>) -> Response<ApiBody> {
         self.0.clone().oneshot(request).await.unwrap()
     }
 
-    pub async fn ask(&self, method: Method, path: &str, media: &str, body: impl Into<Bytes>) -> (u16, Value) {
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        media: &str,
+        body: impl Into<Bytes>,
+    ) -> (u16, Value) {
         let response = self.send(method, path, media, body).await;
         let code = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
@@ -69,7 +69,7 @@ impl Raw {
     }
 
     /// A read as somebody else.
-    pub async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+    pub(crate) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
         let mut request = Request::get(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -82,7 +82,7 @@ impl Raw {
     }
 
     /// A create whose body never comes.
-    pub async fn stalled(&self, path: &str) -> Response<ApiBody> {
+    pub(crate) async fn stalled(&self, path: &str) -> Response<ApiBody> {
         let body = http_body_util::StreamBody::new(futures::stream::pending::<
             Result<http_body::Frame<Bytes>, std::io::Error>,
         >());
@@ -93,31 +93,31 @@ impl Raw {
         self.0.clone().oneshot(request).await.unwrap()
     }
 
-    pub async fn get(&self, path: &str) -> (u16, Value) {
+    pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
         self.ask(Method::GET, path, "", "").await
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> (u16, Value) {
         self.ask(Method::POST, path, "application/json", body.to_string())
             .await
     }
 
-    pub async fn put(&self, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn put(&self, path: &str, body: Value) -> (u16, Value) {
         self.ask(Method::PUT, path, "application/json", body.to_string())
             .await
     }
 
-    pub async fn merge(&self, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn merge(&self, path: &str, body: Value) -> (u16, Value) {
         self.ask(Method::PATCH, path, MERGE, body.to_string()).await
     }
 
-    pub async fn delete(&self, path: &str, options: Value) -> (u16, Value) {
+    pub(crate) async fn delete(&self, path: &str, options: Value) -> (u16, Value) {
         self.ask(Method::DELETE, path, "application/json", options.to_string())
             .await
     }
 
     /// Gives agents whatever they may have at most.
-    pub async fn bind_agents(&self) {
+    pub(crate) async fn bind_agents(&self) {
         let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
         let binding = json!({"metadata": {"name": "agents"},
             "subjects": [{"kind": "Group", "name": "roundhouse:agents"}],
@@ -127,7 +127,7 @@ impl Raw {
     }
 
     /// The next line of a watch.
-    pub async fn line(body: &mut ApiBody) -> Option<Value> {
+    pub(crate) async fn line(body: &mut ApiBody) -> Option<Value> {
         let frame = body.frame().await?.unwrap();
         Some(serde_json::from_slice(&frame.into_data().unwrap()).unwrap())
     }

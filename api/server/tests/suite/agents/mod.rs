@@ -1,18 +1,15 @@
 //! What the agent of cluster `c1` gets: every verb on every kind that is served, in its own namespace, in others, and as
 //! somebody else. What it may is listed here; everything else is refused.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod own;
-#[path = "../raw/mod.rs"]
-mod raw;
 mod reach;
 mod sees;
 
 use std::{collections::BTreeSet, time::Duration};
 
+use crate::raw::{self, Raw};
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
-use raw::Raw;
 use roundhouse_apiserver::{Authority, Identity, Kubeconfig, Server, serve, system_clock};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

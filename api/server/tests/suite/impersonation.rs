@@ -1,11 +1,8 @@
 //! Requests on behalf of somebody else.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod raw;
 
 use std::sync::Arc;
 
-use raw::Raw;
+use crate::raw::Raw;
 use roundhouse_apiserver::{Attributes, Authorizer, Identity, Server};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";

@@ -1,12 +1,9 @@
 //! Writes of a term that is over.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod raw;
-
+use crate::raw::{MERGE, Raw};
 use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full};
-use raw::{MERGE, Raw};
 use roundhouse_apiserver::{Server, TERM};
 use serde_json::{Value, json};
 

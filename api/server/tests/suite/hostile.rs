@@ -1,16 +1,9 @@
 //! Whatever is sent, there is an answer in Kubernetes' terms.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on fails"
-)]
 
-mod raw;
-
+use crate::raw::{MERGE, Raw};
 use http::{Method, Request, header};
 use http_body_util::{BodyExt, Full};
 use proptest::prelude::*;
-use raw::{MERGE, Raw};
 use roundhouse_apiserver::{Identity, Server};
 use serde_json::{Value, json};
 use tower::ServiceExt;

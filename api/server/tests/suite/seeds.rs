@@ -1,7 +1,6 @@
 //! The seeds of the fuzz targets, as they are and changed at random, without a nightly compiler.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "../../../fuzz/fuzz_targets/served/mod.rs"]
+#[path = "../../../../fuzz/fuzz_targets/served/mod.rs"]
 mod served;
 
 use proptest::{prelude::*, sample::Index};

@@ -1,13 +1,10 @@
 //! A disk that takes its time: heartbeats and reads are not kept out by the writes that wait for it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod raw;
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
+use crate::raw::{MERGE, Raw};
 use http::Method;
 use parking_lot::{Condvar, Mutex};
-use raw::{MERGE, Raw};
 use roundhouse_apiserver::{
     Disk, DiskFile, DurableOptions, DurableStore, Folder, Identity, JournalError, Server,
 };

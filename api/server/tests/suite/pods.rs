@@ -1,9 +1,6 @@
 //! The subresources that only Pods have.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod raw;
-
-use raw::Raw;
+use crate::raw::Raw;
 use roundhouse_apiserver::Server;
 use serde_json::{Value, json};
 

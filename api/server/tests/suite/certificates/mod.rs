@@ -1,22 +1,14 @@
 //! Certificates that are asked for, approved and signed; certificates that are revoked.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
 
 mod asked;
-#[path = "../raw/mod.rs"]
-mod raw;
 mod signed;
 
 use std::{sync::Arc, time::Duration};
 
+use crate::raw::{self, Raw};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::Method;
 use parking_lot::Mutex;
-use raw::Raw;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use roundhouse_apiserver::{
     AuditSink, Authority, ClientCertificate, DurableOptions, DurableStore, Identity, Kubeconfig, Server,

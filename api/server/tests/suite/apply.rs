@@ -1,14 +1,8 @@
 //! Server-side apply and managed fields, on the wire.
-#![allow(
-    clippy::unwrap_used,
-    clippy::needless_pass_by_value,
-    reason = "tests, with tables of literals"
-)]
+#![allow(clippy::needless_pass_by_value, reason = "tables of literals")]
 
-mod raw;
-
+use crate::raw::{self, Raw};
 use http::Method;
-use raw::Raw;
 use roundhouse_apiserver::Server;
 use serde_json::{Value, json};
 

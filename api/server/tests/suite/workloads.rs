@@ -1,9 +1,6 @@
 //! What is wrong with workloads and Services is said with the field, as Kubernetes says it; what is right is taken.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod raw;
-
-use raw::Raw;
+use crate::raw::Raw;
 use roundhouse_apiserver::Server;
 use serde_json::{Value, json};
 

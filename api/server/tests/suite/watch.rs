@@ -1,14 +1,7 @@
 //! Watches: resuming, falling behind, bookmarks, ends.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on fails"
-)]
 
-mod raw;
-
+use crate::raw::Raw;
 use http::Method;
-use raw::Raw;
 use roundhouse_apiserver::{ApiBody, Server, StoreLimits};
 use serde_json::{Value, json};
 

@@ -1,14 +1,7 @@
 //! What Kubernetes answers where the obvious answer would be another.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on fails"
-)]
 
-mod raw;
-
+use crate::raw::{MERGE, Raw};
 use http::Method;
-use raw::{MERGE, Raw};
 use roundhouse_apiserver::Server;
 use serde_json::{Value, json};
 

@@ -1,10 +1,7 @@
 //! What of an object may not change, and what Kubernetes says about it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod raw;
-
+use crate::raw::Raw;
 use http::Method;
-use raw::Raw;
 use roundhouse_apiserver::Server;
 use serde_json::{Value, json};
 

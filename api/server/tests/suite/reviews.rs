@@ -1,17 +1,10 @@
 //! Questions about rights and identities, and tokens of service accounts.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on fails"
-)]
-
-mod raw;
 
 use std::sync::Arc;
 
+use crate::raw::Raw;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use raw::Raw;
 use roundhouse_apiserver::{Identity, Server, TokenKey};
 use serde_json::{Value, json};
 

@@ -1,12 +1,4 @@
 //! Watches that are open when what they stand on is taken away.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
-
-mod raw;
 
 use std::{
     sync::{
@@ -16,10 +8,10 @@ use std::{
     time::Duration,
 };
 
+use crate::raw::{self, Raw};
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
-use raw::Raw;
 use roundhouse_apiserver::{
     ApiBody, Authority, Clock, Identity, Kubeconfig, Server, TokenKey, serve, system_clock,
 };

@@ -1,10 +1,7 @@
 //! What a Kubernetes API server refuses, and what its strict mode refuses beside that: mistakes of a client.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod raw;
-
+use crate::raw::{self, Raw};
 use http::Method;
-use raw::Raw;
 use roundhouse_apiserver::Server;
 use serde_json::{Value, json};
 

@@ -1,16 +1,13 @@
 //! Probes and metrics.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod raw;
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
 
+use crate::raw::Raw;
 use http::Method;
 use http_body_util::BodyExt;
-use raw::Raw;
 use roundhouse_apiserver::{AuditSink, Identity, Server};
 use serde_json::json;
 

@@ -1,9 +1,4 @@
 //! `kube::Client` against the in-process service.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on fails"
-)]
 
 use std::time::Duration;
 

@@ -1,10 +1,7 @@
 //! One stored object in several versions, and what an old object lacks.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod raw;
-
+use crate::raw::{MERGE, Raw};
 use http::Method;
-use raw::{MERGE, Raw};
 use roundhouse_apiserver::Server;
 use serde_json::{Value, json};
 

@@ -1,13 +1,6 @@
 //! What follows from deletions: finalizers, owners, namespaces, definitions.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test that cannot go on fails"
-)]
 
-mod raw;
-
-use raw::Raw;
+use crate::raw::Raw;
 use roundhouse_apiserver::Server;
 use serde_json::{Value, json};
 

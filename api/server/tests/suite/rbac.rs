@@ -1,10 +1,7 @@
 //! Roles and bindings that are stored, and what they allow.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-mod raw;
-
+use crate::raw::{self, Raw};
 use http::Method;
-use raw::Raw;
 use roundhouse_apiserver::{Identity, Server};
 use serde_json::{Value, json};
 

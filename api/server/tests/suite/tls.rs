@@ -1,10 +1,4 @@
 //! Over the network: TLS, client certificates, kubeconfigs, shutdown.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that cannot go on fails"
-)]
 
 use std::{os::unix::fs::PermissionsExt, sync::Arc, time::Duration};
 
