@@ -60,7 +60,8 @@ pub use serve::{ServeOptions, serve, serve_with};
 pub use server::{Server, ServerBuilder};
 pub use service::ApiService;
 pub use store::{
-    Backup, Change, Disk, DiskFile, DurableOptions, DurableStore, Event, EventKind, Expect, Failure,
-    FaultyDisk, Folder, From, Gauge, JournalError, Kept, Key, Listing, MemoryStore, Range, Record, Render,
-    Settling, Store, StoreLayer, StoreLimits, Subscription, TooOld, Unsettled, WriteError, make_directory,
+    Backup, Change, Disk, DiskFailures, DiskFile, DurableOptions, DurableStore, Event, EventKind, Expect,
+    Failure, FaultyDisk, Folder, From, Gauge, JournalError, Kept, Key, Listing, MemoryStore, Range, Record,
+    Render, Settling, Store, StoreLayer, StoreLimits, Subscription, TooOld, Unsettled, WriteError,
+    make_directory,
 };

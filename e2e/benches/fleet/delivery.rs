@@ -143,6 +143,9 @@ async fn delivered(client: Client, name: &str, version: usize) -> Result<Instant
     ended.unwrap_or_else(|_| bail!("waited {PATIENCE:?} for {wanted} to be delivered; last seen: {seen}"))
 }
 
+/// Cores that the targets are for: all of hub and fleet, and who measures, share them.
+const CORES: usize = 2;
+
 pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
     let own_hub = tokio::runtime::Builder::new_multi_thread()
         .thread_name("hub")
@@ -158,7 +161,8 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
 /// With the hub on a runtime of its own.
 async fn measure_on(hub: Handle, size: Size) -> Result<Vec<Figure>> {
     let clusters = size.pick(CLUSTERS, 100, 5);
-    let full = [(clusters, CLUSTERS, "clusters")];
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let full = [(clusters, CLUSTERS, "clusters"), (cores, CORES, "cores")];
     let replicas = clusters * 10;
     let home = tempfile::tempdir()?;
     let store = DurableStore::open(&home.path().join("store"), DurableOptions::default())?;

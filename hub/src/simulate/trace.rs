@@ -88,6 +88,8 @@ pub enum Happened {
         removed: bool,
         /// Of what was written, without its times: see [`digest`].
         digest: String,
+        /// What it says, for people.
+        says: String,
     },
     /// Something was done to it, or to the party, by the script.
     Fault(String),
@@ -247,11 +249,16 @@ impl fmt::Display for Happened {
                 to,
                 removed,
                 digest,
+                says,
             } => {
                 let by = by.as_deref().unwrap_or("the server");
                 let verb = verb(from.is_some(), *removed);
                 let from = from.map_or("-".to_owned(), |from| from.to_string());
-                write!(f, "{verb} by {by}, {from} -> {to}, {digest}")
+                write!(f, "{verb} by {by}, {from} -> {to}, {digest}")?;
+                match says.is_empty() {
+                    true => Ok(()),
+                    false => write!(f, ": {says}"),
+                }
             }
             Happened::Fault(what) => write!(f, "FAULT {what}"),
         }
@@ -305,6 +312,7 @@ mod tests {
             to,
             removed: false,
             digest: digest.to_owned(),
+            says: String::new(),
         }
     }
 

@@ -336,7 +336,7 @@ fn f16_a_bundle_that_was_there_before_and_how_it_went_say_nothing_of_the_present
 
 #[test]
 fn f16_watches_that_are_too_old_are_begun_anew_and_nothing_older_is_decided_on() {
-    good(|seed| {
+    let outcomes = good(|seed| {
         let mut dice = Dice::new(seed, "f16");
         let changed = after(&mut dice, 20_000, 21_500);
         let mut script = fleet();
@@ -369,4 +369,5 @@ fn f16_watches_that_are_too_old_are_begun_anew_and_nothing_older_is_decided_on()
             )
             .finally("it was changed once", generations("web", 2, names))
     });
+    struck(&outcomes, &[Kind::Refused, Kind::WatchEnded]);
 }

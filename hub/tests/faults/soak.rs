@@ -37,7 +37,13 @@ fn range() -> Vec<u64> {
 /// A soak is one of at least so many faults …
 const FAULTS: u64 = 10;
 /// … with an end of the hub among them.
-const ENDS: [Kind; 3] = [Kind::HubKilled, Kind::HubStopped, Kind::PowerCut];
+const ENDS: [Kind; 4] = [
+    Kind::HubKilled,
+    Kind::HubStopped,
+    Kind::PowerCut,
+    // It ends with the store.
+    Kind::SyncFailed,
+];
 
 /// Among so many runs there is something of everything …
 const MANY: usize = 100;
@@ -73,7 +79,7 @@ const DRAWN: [Kind; 27] = [
 ];
 
 /// The same of the parts of promises.
-const PARTS: [(Promise, &str); 12] = [
+const PARTS: [(Promise, &str); 15] = [
     (Promise::P5, "agents remove"),
     (Promise::P5, "agents let go"),
     (Promise::P5, "the hub removes"),
@@ -84,6 +90,9 @@ const PARTS: [(Promise, &str); 12] = [
     (Promise::P7, "what agents report"),
     (Promise::P8, "maxParallel"),
     (Promise::P8, "the budget of removals"),
+    (Promise::P9, "keeps what it has"),
+    (Promise::P9, "deletes what it was told"),
+    (Promise::P9, "puts right what others change"),
     (Promise::P10, "what agents write"),
     (Promise::P10, "what people have made"),
 ];

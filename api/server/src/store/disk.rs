@@ -2,7 +2,7 @@
 
 mod faulty;
 
-pub use faulty::FaultyDisk;
+pub use faulty::{DiskFailures, FaultyDisk};
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use backup::Backup;
-pub use disk::{Disk, DiskFile, FaultyDisk, Folder, make_directory};
+pub use disk::{Disk, DiskFailures, DiskFile, FaultyDisk, Folder, make_directory};
 pub use durable::{DurableOptions, DurableStore, Failure};
 pub use event::{Event, EventKind, Subscription};
 pub use journal::JournalError;

@@ -37,8 +37,8 @@ const NEVER: u8 = 3;
 /// A simulated cluster runs at most 10,000 replicas of one workload, and a simulation 1,000,000 on all clusters together: an
 /// application that the plan gives more of is refused.
 /// Times are virtual, written like 30s, 5m or 1h, and count from the moment when the applications are applied. It ends with 0 if no
-/// promise was broken, with 2 if one was, with 1 if the run did not go as it was asked for (not delivered, say, by
-/// --until delivered or --within), and with 3 if it did, but for something that was asked for and never came about: a fault that
+/// promise was broken and everything that was asked for came about, with 2 if one was broken, with 1 if the run did not go as it was asked for (not delivered, say, by
+/// --until delivered or --within; something panicked), and with 3 if it did, but for something that was asked for and never came about: a fault that
 /// struck nobody since its step never began, a label that was to change after the end, a step to be resumed that nothing waited at.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = timeline::promises())]
@@ -92,7 +92,8 @@ pub(super) struct Args {
     #[arg(long, default_value = "done", value_name = "done|delivered|TIME")]
     until: Until,
     /// Nothing further happens when nothing but Leases has been written for so long, and no time of a step, of a toleration or of
-    /// held removals ends later, within --within; a minute at least
+    /// held removals ends later, within --within; a minute at least. After a fault has ended it is at least 160 s: so long agents may
+    /// wait before they try again
     #[arg(long, default_value = "15m", value_name = "TIME", value_parser = asked::patience)]
     patience: Span,
     /// The longest that anything that is waited for may take; a second at least, and more than --patience where something is

@@ -126,17 +126,14 @@ impl Shelves {
         let mut inner = self.0.lock();
         match fault {
             DiskFault::Full => {
-                inner.seen.note(Kind::DiskFull);
                 inner.disk.limit(Some(inner.disk.used()));
                 None
             }
             DiskFault::FailedSync => {
-                inner.seen.note(Kind::SyncFailed);
                 inner.disk.fail_one_sync();
                 None
             }
             DiskFault::Slow(sync_takes) => {
-                inner.seen.note(Kind::DiskSlow);
                 inner.slow(sync_takes);
                 None
             }
@@ -151,15 +148,22 @@ impl Shelves {
     /// Lets the hub's disk be a good one again.
     pub fn heal(&self) {
         let mut inner = self.0.lock();
+        inner.count();
         inner.disk.limit(None);
         inner.slow(Duration::ZERO);
         inner.put_right();
+    }
+
+    /// Counts how the disk has failed so far.
+    pub fn count(&self) {
+        self.0.lock().count();
     }
 
     /// The hub's process has ended: the next start finds what was written. With the power gone it finds what was synced, and
     /// any part of the rest.
     pub fn hub_ended(&self, power_is_gone: bool) {
         let mut inner = self.0.lock();
+        inner.count();
         let (seed, fuel) = (inner.dice.draw(), inner.dice.below(MOST_OF_A_WRITE));
         inner.disk = match power_is_gone {
             true => {
@@ -189,6 +193,7 @@ impl Shelves {
     /// The disk refuses.
     pub fn restore_hub(&self, backup: &Backup, now: Timestamp) -> Result<(), JournalError> {
         let mut inner = self.0.lock();
+        inner.count();
         inner.seen.note(Kind::HubRestored);
         let disk = FaultyDisk::default();
         backup.restore_on(Arc::new(disk.clone()), now.as_second())?;
@@ -229,6 +234,21 @@ impl Shelves {
 }
 
 impl Inner {
+    /// Counts what the disk has done since this was asked last: a fault that nothing met is none.
+    fn count(&mut self) {
+        let failures = self.disk.failures();
+        let slowed = self.hub.as_ref().is_some_and(|hub| hub.was_slow());
+        for (kind, happened) in [
+            (Kind::DiskFull, failures.full > 0),
+            (Kind::SyncFailed, failures.syncs > 0),
+            (Kind::DiskSlow, slowed),
+        ] {
+            if happened {
+                self.seen.note(kind);
+            }
+        }
+    }
+
     fn slow(&mut self, sync_takes: Duration) {
         self.sync_takes = sync_takes;
         if let Some(store) = &self.hub {

@@ -6,7 +6,10 @@ use roundhouse_apiserver::{
     Change, DurableStore, Expect, FaultyDisk, Key, Record, Store, StoreLayer, Unsettled, WriteError,
 };
 use std::{
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::{sync::Notify, time::sleep};
@@ -20,6 +23,8 @@ type OnFailure = dyn Fn(String) + Send + Sync;
 pub(super) struct Stepped {
     store: DurableStore,
     sync_takes: Mutex<Duration>,
+    /// Whether something has waited for a slow sync, and nobody has asked yet.
+    was_slow: AtomicBool,
     work: Notify,
     on_failure: Mutex<Option<Box<OnFailure>>>,
 }
@@ -33,6 +38,7 @@ impl Stepped {
         let stepped = Arc::new(Stepped {
             store,
             sync_takes: Mutex::new(sync_takes),
+            was_slow: AtomicBool::new(false),
             work: Notify::new(),
             on_failure: Mutex::new(Some(Box::new(on_failure))),
         });
@@ -54,6 +60,11 @@ impl Stepped {
         disk.stop_after(fuel);
         self.store.step();
         disk.is_unsynced() || disk.syncs() > synced
+    }
+
+    /// Whether something has waited for a slow sync since this was asked last.
+    pub(super) fn was_slow(&self) -> bool {
+        self.was_slow.swap(false, Ordering::Relaxed)
     }
 
     /// One durable step; whether it is to be tried again.
@@ -90,6 +101,9 @@ async fn write_out(stepped: Weak<Stepped>) {
         }
         let Some(store) = stepped.upgrade() else { return };
         let takes = *store.sync_takes.lock();
+        if !takes.is_zero() {
+            store.was_slow.store(true, Ordering::Relaxed);
+        }
         drop(store);
         sleep(takes).await;
         let Some(store) = stepped.upgrade() else { return };

@@ -28,6 +28,9 @@ const LOST: Duration = Duration::from_secs(60);
 /// Who changes the same object more often than this is fought, ever more rarely.
 const FOUGHT: u32 = 3;
 
+/// What of the promise is judged where others have changed something.
+const HEALS: &str = "puts right what others change";
+
 #[derive(Debug)]
 struct Owed {
     since: Duration,
@@ -66,7 +69,7 @@ impl Check for Alone {
         };
         if by_its_agent {
             if commit.deletes() {
-                found.judges(Promise::P9);
+                found.judges_part(Promise::P9, "deletes what it was told");
                 let told = told_before(commit, model, *since);
                 if told == Some(false) || (told.is_none() && !self.removed.contains(&place)) {
                     let expected = "nothing to be deleted that was not told before the agent was cut off";
@@ -77,7 +80,7 @@ impl Check for Alone {
             }
             let healed = |owed: &&Owed| is_healed(&owed.fields, commit, model);
             if let Some(owed) = self.owed.get(&place).filter(healed) {
-                found.judges(Promise::P9);
+                found.judges_part(Promise::P9, HEALS);
                 self.judge(&place, owed, commit.at, found);
                 self.owed.remove(&place);
             }
@@ -112,7 +115,7 @@ impl Check for Alone {
         }
     }
 
-    fn noted(&mut self, note: &Note, _: &Model, found: &mut Found<'_>) {
+    fn noted(&mut self, note: &Note, model: &Model, found: &mut Found<'_>) {
         match note {
             Note::Silenced(cluster) => {
                 let at = found.at;
@@ -138,6 +141,14 @@ impl Check for Alone {
             Note::Stopped(cluster) | Note::Reopened { server: cluster, .. } | Note::Restored(cluster) => {
                 self.owed.retain(|(server, _), _| server != cluster);
             }
+            Note::Cut(cluster) => {
+                // Whatever its agent does from now on is looked at.
+                let first = (cluster.clone(), "".into());
+                let own = model.ledgers.range(first..).next();
+                if own.is_some_and(|((server, _), _)| server == cluster) {
+                    found.judges_part(Promise::P9, "keeps what it has");
+                }
+            }
             Note::Healed(cluster) => {
                 let of_it = self.owed.iter().filter(|((server, _), _)| server == cluster);
                 for (place, owed) in of_it {
@@ -157,7 +168,7 @@ impl Alone {
         if due >= at || owed.changes > FOUGHT {
             return;
         }
-        found.judges(Promise::P9);
+        found.judges_part(Promise::P9, HEALS);
         let object = Object::new(server, &key.table, &key.namespace, &key.name);
         let paths: Vec<&String> = owed.fields.keys().collect();
         let within = due.saturating_sub(owed.since);

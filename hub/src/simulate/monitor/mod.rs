@@ -22,6 +22,7 @@ mod others;
 mod promise;
 mod replicas;
 mod same;
+mod says;
 mod shown;
 mod spread;
 mod steady;
@@ -207,7 +208,7 @@ impl Monitor {
         }
     }
 
-    /// What has been found so far: the first ones, at most 100.
+    /// What has been found so far: the first ones, at most 100 of each promise.
     pub fn broken(&self) -> Vec<Broken> {
         self.inner.lock().broken.clone()
     }
@@ -323,6 +324,7 @@ impl Monitor {
                 to: commit.revision,
                 removed: commit.after.is_none(),
                 digest: trace::digest(commit.after()),
+                says: says::says(commit),
             };
             inner.trace.note(&commit.object(), commit.at, wrote);
             let versions = inner.versions.entry(commit.server.clone()).or_default();

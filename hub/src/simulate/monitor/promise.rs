@@ -189,7 +189,7 @@ pub(super) struct Found<'a> {
     pub(super) judged: &'a mut BTreeSet<(Promise, &'static str)>,
 }
 
-/// More than this says nothing new.
+/// More than this of one promise say nothing new.
 const MAX_BROKEN: usize = 100;
 
 impl Found<'_> {
@@ -211,7 +211,8 @@ impl Found<'_> {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) {
-        if self.broken.len() < MAX_BROKEN {
+        let same = self.broken.iter().filter(|broken| broken.promise == promise);
+        if same.count() < MAX_BROKEN {
             self.broken.push(Broken {
                 promise,
                 object,

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{simulate::HUB, words};
 use roundhouse_api::{
-    application::{Application, DELETES_HELD, StepPhase, StepStatus},
+    application::{Application, DELETES_HELD, StepPhase, StepStatus, WorkflowStatus},
     bundle::{Bundle, BundlePhase},
     cluster::{AVAILABLE, Cluster},
     condition,
@@ -70,9 +70,8 @@ impl Story {
         let at = commit.at;
         match &*commit.key.table {
             APPLICATIONS => {
-                let (before, after) = (read(commit.before()), read(commit.after()));
-                self.begun.extend(begun(after.as_ref()));
-                for what in steps(before.as_ref(), after.as_ref()) {
+                self.begun.extend(begun(read(commit.after()).as_ref()));
+                for what in moved_on(commit) {
                     self.tell(
                         at,
                         None,
@@ -81,11 +80,9 @@ impl Story {
                 }
             }
             DECISIONS => {
-                let spec = |value: &Value| read::<Decision>(value).map(|decision| decision.spec);
-                if let Some(after) = spec(commit.after()) {
-                    let before = spec(commit.before()).unwrap_or_default();
+                if let Some(Decision { spec: after, .. }) = read(commit.after()) {
                     let of = &after.application_ref;
-                    for what in moved(&before, &after) {
+                    for what in decided(commit) {
                         let step = &after.step;
                         self.tell(
                             at,
@@ -124,6 +121,18 @@ impl Story {
             _ => {}
         }
     }
+}
+
+/// What a write of a Decision moves.
+pub(super) fn decided(commit: &Commit) -> Vec<String> {
+    let spec = |value: &Value| read::<Decision>(value).map(|decision| decision.spec);
+    let before = spec(commit.before()).unwrap_or_default();
+    spec(commit.after()).map_or(Vec::new(), |after| moved(&before, &after))
+}
+
+/// What a write of an Application changes of its run.
+pub(super) fn moved_on(commit: &Commit) -> Vec<String> {
+    steps(read(commit.before()).as_ref(), read(commit.after()).as_ref())
 }
 
 fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
@@ -191,6 +200,10 @@ fn replicas(workload: &WorkloadDecision) -> BTreeMap<&str, u64> {
 fn steps(before: Option<&Application>, after: Option<&Application>) -> Vec<String> {
     let run = |application: Option<&Application>| application?.status.as_ref()?.workflow.clone();
     let (was, is) = (run(before), run(after).unwrap_or_default());
+    let revision = |run: Option<&WorkflowStatus>| run?.app_revision.clone();
+    // Of another revision the steps are others, whatever they are called.
+    let (old, new) = (revision(was.as_ref()), revision(Some(&is)));
+    let was = was.filter(|_| old == new || new.is_none());
     let told = |step: &StepStatus| {
         let before = was.as_ref().and_then(|was| was.step(&step.name));
         let why = match step.message.as_deref() {
@@ -209,6 +222,11 @@ fn steps(before: Option<&Application>, after: Option<&Application>) -> Vec<Strin
     let ended = inner_first.filter(|step| step.is_over());
     let others = is.all_steps().filter(|step| !step.is_over());
     let mut told: Vec<String> = ended.chain(others).filter_map(told).collect();
+    if let (Some(old), Some(new)) = (&old, &new)
+        && old != new
+    {
+        told.insert(0, format!("delivers {new}, after {old}"));
+    }
     let phase = |application: Option<&Application>| application?.status.as_ref()?.phase;
     if let Some(now) = phase(after)
         && phase(before) != Some(now)
@@ -247,6 +265,26 @@ mod tests {
             "spec": {"components": []}, "status": {"phase": phase, "workflow": {"steps": [
                 {"name": "east", "type": "deploy", "phase": step, "message": "waits"}]}}});
         serde_json::from_value(object).ok()
+    }
+
+    #[test]
+    fn a_revision_that_follows_another_one_is_told_with_its_steps() {
+        let of = |revision: &str, step: &str| {
+            let mut of = application("runningWorkflow", step);
+            let workflow = of.as_mut().and_then(|of| of.status.as_mut()?.workflow.as_mut());
+            workflow.unwrap().app_revision = Some(revision.to_owned());
+            of
+        };
+        let (first, second) = (of("web-v1", "running"), of("web-v2", "running"));
+        assert_eq!(
+            steps(first.as_ref(), second.as_ref()),
+            ["delivers web-v2, after web-v1", "step east is Running: waits"]
+        );
+        assert_eq!(
+            steps(None, first.as_ref()),
+            ["step east is Running: waits", "RunningWorkflow"]
+        );
+        assert_eq!(steps(first.as_ref(), first.as_ref()), [""; 0]);
     }
 
     #[test]

@@ -41,6 +41,10 @@ const HOLDS: Duration = Duration::from_secs(60);
 /// looked at what waits by then, and tried it again: what is still written after it says nothing new.
 const STANDS_STILL: Duration = Duration::from_secs(15 * 60);
 
+/// What failed as long as a fault was on is tried again within so long after it: the longest pause of an agent, two minutes, and what
+/// chance adds to it.
+const TRIED_AGAIN: Duration = Duration::from_secs(160);
+
 /// Somebody who helps looks at what waits so often.
 const HELPS: Duration = Duration::from_secs(60);
 
@@ -197,6 +201,7 @@ impl Driver<'_> {
         self.missed.extend(idle.map(|(cue, _)| Missed::Fault(*cue)));
         let resumes = (0..self.script.resumes.len()).filter(|n| !self.resumed.contains(n));
         self.missed.extend(resumes.map(Missed::Resume));
+        stage.shelves.count();
         let trace = stage.monitor.trace();
         let made = |broken: &Broken| !self.script.not_made.contains(&broken.promise);
         let broken = stage.monitor.broken().into_iter().filter(made).collect();
@@ -403,10 +408,9 @@ impl Driver<'_> {
         if took.is_some() {
             self.agrees(began).await;
             self.rests(quiet).await;
-        } else if idle.is_some_and(|idle| idle >= quiet) && !quiet.is_zero() {
-            // That was the quiet of who waits. What time alone moves on later would be no breach of it.
-            self.stage.monitor.note(&Note::Quiet);
-            self.stage.monitor.note(&Note::Busy);
+        } else if idle.is_some() && self.moves_on_after(quiet).await.is_none() {
+            // Whoever waits does it quietly. What time alone moves on would be no breach of it.
+            self.rests(quiet).await;
         }
         if took.is_none()
             && matches!(self.script.until, Until::Delivered { .. })
@@ -519,9 +523,12 @@ impl Driver<'_> {
             }
             if (now.happened, now.commits) != (written.happened, written.commits) || is_due {
                 written = now;
-            } else if let Some(idle) =
-                idle.filter(|idle| delivered.is_none() && written.at.elapsed() >= *idle)
-            {
+            } else if let Some(idle) = idle.filter(|idle| {
+                let eased = self.stage.eased;
+                delivered.is_none()
+                    && written.at.elapsed() >= *idle
+                    && eased.is_none_or(|at| at.elapsed() >= TRIED_AGAIN)
+            }) {
                 let Some(after) = self.moves_on_after(within.saturating_sub(began.elapsed())).await else {
                     self.stage.tell(format!(
                         "nothing further happens; what waits: {}",

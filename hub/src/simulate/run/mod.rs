@@ -15,6 +15,7 @@ mod drive;
 mod look;
 mod objects;
 mod outcome;
+mod panics;
 mod perform;
 mod random;
 mod resume;
@@ -36,7 +37,7 @@ use crate::simulate::{fault::Seen, monitor::Monitor};
 use stage::Stage;
 use std::time::Duration;
 
-/// Runs a script from a seed.
+/// Runs a script from a seed. Whoever panics is begun anew, as a process is, and yet it is a failure of the run.
 pub fn run(script: &Script, seed: u64) -> Outcome {
     // kube's watches draw the jitter of their pauses from this thread's dice.
     fastrand::seed(seed);
@@ -48,9 +49,13 @@ pub fn run(script: &Script, seed: u64) -> Outcome {
         Ok(runtime) => runtime,
         Err(error) => return Outcome::not_begun(seed, &format!("no runtime: {error}")),
     };
-    let outcome = runtime.block_on(whole(script, seed));
+    panics::watch();
+    let mut outcome = runtime.block_on(whole(script, seed));
     // Whatever is still under way is nobody's concern.
     runtime.shutdown_timeout(Duration::ZERO);
+    let at = outcome.took;
+    let panicked = panics::seen().into_iter().map(|what| Failure { at, what });
+    outcome.failures.extend(panicked);
     outcome
 }
 

@@ -18,6 +18,7 @@ use crate::{
 use roundhouse_apiserver::MemoryStore;
 use serde_json::{Value, json};
 use std::{fmt, sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// A process that ended because its disk failed is started again after this.
 const RESTARTED: Duration = Duration::from_secs(2);
@@ -164,6 +165,13 @@ impl Stage {
     }
 
     async fn begin(&mut self, fault: &Fault, lasting: Option<Duration>) -> Option<(Duration, Later)> {
+        if let Fault::Stopped(who) | Fault::Killed(who) | Fault::Pause(who) = fault
+            && !self.is_hub(who)
+            && self.fleet.member_client(who).is_err()
+        {
+            self.fail(format!("{fault}: there is no hub and no cluster {who}"));
+            return None;
+        }
         let later = match fault {
             Fault::Network(rule) => {
                 self.trace(HUB, "network", &format!("{:?}", rule.effect));
@@ -177,11 +185,8 @@ impl Stage {
             Fault::Partition(clusters) => {
                 self.network.cut_off(clusters.iter().map(String::as_str));
                 for cluster in clusters {
-                    let times = self.cut_off.entry(cluster.clone()).or_default();
-                    *times += 1;
-                    if *times == 1 {
-                        self.monitor.note(&Note::Cut(cluster.as_str().into()));
-                    }
+                    *self.cut_off.entry(cluster.clone()).or_default() += 1;
+                    self.leave_alone(cluster);
                 }
                 Later::Rejoin(clusters.clone())
             }
@@ -213,10 +218,13 @@ impl Stage {
                 Later::Start(who.clone())
             }
             Fault::Killed(who) => {
+                self.count_kill(who);
                 self.kill(who, false).await;
                 Later::Start(who.clone())
             }
             Fault::PowerCut => {
+                // The machine has an API server also where no hub runs.
+                self.seen.note(Kind::PowerCut);
                 self.kill(HUB, true).await;
                 Later::Start(HUB.to_owned())
             }
@@ -239,6 +247,9 @@ impl Stage {
 
     /// Does what was left to be done; again what is left.
     pub(super) async fn follow(&mut self, later: Later) -> Option<(Duration, Later)> {
+        if !matches!(later, Later::Again(..)) {
+            self.eased = Some(Instant::now());
+        }
         match later {
             Later::Lift(rule) => self.network.lift(rule),
             Later::Rejoin(clusters) => self.rejoin(&clusters),
@@ -296,10 +307,40 @@ impl Stage {
             }
         }
         self.network.rejoin(whole.iter().map(String::as_str));
-        for cluster in &whole {
-            self.monitor.note(&Note::Healed(cluster.as_str().into()));
+        for cluster in clusters {
+            self.is_alone_no_more(cluster);
         }
-        self.tell(format!("connected again: {}", words::listed(&whole, NAMED)));
+        let (whole, others): (Vec<String>, Vec<String>) = clusters
+            .iter()
+            .cloned()
+            .partition(|cluster| whole.contains(cluster));
+        for (what, clusters) in [
+            ("connected again", whole),
+            ("still cut off by another loss", others),
+        ] {
+            if !clusters.is_empty() {
+                self.tell(format!("{what}: {}", words::listed(&clusters, NAMED)));
+            }
+        }
+    }
+
+    /// One more reason for an agent not to reach the hub.
+    fn leave_alone(&mut self, cluster: &str) {
+        let reasons = self.alone.entry(cluster.to_owned()).or_default();
+        *reasons += 1;
+        if *reasons == 1 {
+            self.monitor.note(&Note::Cut(cluster.into()));
+        }
+    }
+
+    /// One reason less.
+    fn is_alone_no_more(&mut self, cluster: &str) {
+        let left = self.alone.get(cluster).copied().unwrap_or(0).saturating_sub(1);
+        if left > 0 {
+            self.alone.insert(cluster.to_owned(), left);
+        } else if self.alone.remove(cluster).is_some() {
+            self.monitor.note(&Note::Healed(cluster.into()));
+        }
     }
 
     fn back_up(&mut self, member: &str) {
@@ -337,6 +378,7 @@ impl Stage {
     /// The hub is killed, and its server goes with it.
     async fn end_hub(&mut self) {
         if !self.is_down(HUB) {
+            self.count_kill(HUB);
             self.kill(HUB, false).await;
         }
         if !self.server_is_down {
@@ -360,9 +402,7 @@ impl Stage {
             self.fail(format!("the hub is not restored: {error}"));
             return None;
         }
-        self.server_is_down = false;
-        let restarted = self.fleet.restart_server(HUB);
-        self.check(restarted);
+        self.restart_server();
         let mark = restored::mark(&taken_at.to_string(), &self.skews.now(HUB).to_string());
         let marked = match serde_json::to_value(mark) {
             Ok(mark) => objects::apply(&self.fleet, None, &mark).await,
@@ -388,8 +428,11 @@ impl Stage {
         for hub in self.fleet.hubs() {
             self.fleet.pause_hub_called(&hub, false);
         }
-        for (cluster, _) in std::mem::take(&mut self.cut_off) {
-            self.monitor.note(&Note::Healed(cluster.as_str().into()));
+        self.eased = Some(Instant::now());
+        for (cluster, times) in std::mem::take(&mut self.cut_off) {
+            for _ in 0..times {
+                self.is_alone_no_more(&cluster);
+            }
         }
         for who in self.down.clone() {
             // The disk is a good one by now.
@@ -400,13 +443,13 @@ impl Stage {
     }
 
     async fn stop(&mut self, who: &str) {
+        let (hub, agent) = (Kind::HubStopped, Kind::AgentStopped);
+        self.count(who, hub, agent);
         if self.is_hub(who) {
-            self.seen.note(Kind::HubStopped);
             self.trace(HUB, who, "stopped");
             self.fleet.stop_hub_called(who).await;
             self.end_of_process(who, false);
         } else {
-            self.seen.note(Kind::AgentStopped);
             // What it does until it has ended it does as an agent that runs.
             if let Err(error) = self.fleet.stop_agent(who).await {
                 self.fail(error.to_string());
@@ -417,21 +460,26 @@ impl Stage {
         self.down.insert(who.to_owned());
     }
 
+    /// Counts what befalls somebody who runs.
+    fn count(&self, who: &str, hub: Kind, agent: Kind) {
+        if !self.is_down(who) {
+            self.seen.note(if self.is_hub(who) { hub } else { agent });
+        }
+    }
+
+    fn count_kill(&self, who: &str) {
+        self.count(who, Kind::HubKilled, Kind::AgentKilled);
+    }
+
     /// Ends somebody where it is.
     pub(super) async fn kill(&mut self, who: &str, power_is_gone: bool) {
         // Nothing passes from here on.
         self.network.bury(who);
         if self.is_hub(who) {
-            self.seen.note(if power_is_gone {
-                Kind::PowerCut
-            } else {
-                Kind::HubKilled
-            });
             self.trace(HUB, who, if power_is_gone { "lost its power" } else { "killed" });
             self.end_of_process(who, power_is_gone);
             self.fleet.kill_hub_called(who).await;
         } else {
-            self.seen.note(Kind::AgentKilled);
             self.monitor.note(&Note::Stopped(who.into()));
             if let Err(error) = self.fleet.kill_agent(who).await {
                 self.fail(error.to_string());
@@ -451,7 +499,22 @@ impl Stage {
         let crashed = self.fleet.crash_server(HUB);
         self.check(crashed);
         self.shelves.hub_ended(power_is_gone);
+        if !self.server_is_down {
+            self.without_server = self.fleet.members();
+            for cluster in self.without_server.clone() {
+                self.leave_alone(&cluster);
+            }
+        }
         self.server_is_down = true;
+    }
+
+    fn restart_server(&mut self) {
+        self.server_is_down = false;
+        let restarted = self.fleet.restart_server(HUB);
+        self.check(restarted);
+        for cluster in std::mem::take(&mut self.without_server) {
+            self.is_alone_no_more(&cluster);
+        }
     }
 
     /// Starts somebody who does not run; a hub whose disk does not let it is started again later.
@@ -465,9 +528,7 @@ impl Stage {
                 return Some((RESTARTED, Later::Start(who.to_owned())));
             }
             if self.server_is_down {
-                self.server_is_down = false;
-                let restarted = self.fleet.restart_server(HUB);
-                self.check(restarted);
+                self.restart_server();
             }
             self.trace(HUB, who, "started");
             self.fleet.start_hub_called(who);
@@ -530,6 +591,7 @@ impl Stage {
     }
 
     async fn killed(&mut self, who: &str) -> Option<(Duration, Later)> {
+        self.count_kill(who);
         self.kill(who, false).await;
         let away = self.away.remove(who).unwrap_or(RESTARTED);
         Some((away, Later::Start(who.to_owned())))

@@ -280,11 +280,11 @@ fn fault(dice: &mut Dice, names: &[String], two: bool) -> Act {
         8 => {
             let codes = [409, 429, 500, 503];
             let code = dice.pick(&codes).copied().unwrap_or(500);
+            // An error is no empty answer, either.
+            let reads = code != 409 && dice.happens(400);
+            let asks = if reads { Asks::Read } else { Asks::Write };
             let retry_after = (code == 429).then_some(1);
-            network(
-                on(dice, names).that(Asks::Write),
-                Effect::Answer { code, retry_after },
-            )
+            network(on(dice, names).that(asks), Effect::Answer { code, retry_after })
         }
         9 => network(
             on(dice, names).that(Asks::Read),

@@ -42,8 +42,16 @@ pub(super) struct Stage {
     pub(super) server_is_down: bool,
     /// Who does not run, and is to be started again.
     pub(super) down: BTreeSet<String>,
+    /// The hubs that the fleet may have.
+    pub(super) hubs: Vec<String>,
     /// Clusters that are cut off, and how often.
     pub(super) cut_off: BTreeMap<String, u32>,
+    /// Agents that do not reach the hub, for as many reasons.
+    pub(super) alone: BTreeMap<String, u32>,
+    /// Those of them that miss the hub's API server, which is down.
+    pub(super) without_server: Vec<String>,
+    /// When a fault ended last.
+    pub(super) eased: Option<Instant>,
     /// Clocks, disks and pauses that are on, and how often: one that ends leaves those that overlap it.
     pub(super) overlaps: BTreeMap<String, u32>,
     /// Other faults that are on until somebody ends them, as sentences.
@@ -129,7 +137,11 @@ impl Stage {
             server_apart: script.server_apart,
             server_is_down: false,
             down: BTreeSet::new(),
+            hubs: script.hubs.clone(),
             cut_off: BTreeMap::new(),
+            alone: BTreeMap::new(),
+            without_server: Vec::new(),
+            eased: None,
             overlaps: BTreeMap::new(),
             endless: Vec::new(),
             newest_rule: None,
@@ -196,12 +208,7 @@ impl Stage {
     }
 
     pub(super) fn is_hub(&self, who: &str) -> bool {
-        self.fleet
-            .options()
-            .members
-            .iter()
-            .all(|member| member.name.as_str() != who)
-            && self.fleet.member_client(who).is_err()
+        self.hubs.iter().any(|hub| hub == who)
     }
 }
 

@@ -57,6 +57,16 @@ struct Model {
     /// How many syncs fail yet.
     failing_syncs: u64,
     syncs: u64,
+    failures: DiskFailures,
+}
+
+/// How often a disk has failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DiskFailures {
+    /// Writes that were refused as there was no room.
+    pub full: u64,
+    /// Syncs that failed.
+    pub syncs: u64,
 }
 
 /// A directory of files in memory that fails as it is told to. Clones are the same disk.
@@ -78,6 +88,16 @@ fn stopped() -> io::Error {
 }
 
 impl Model {
+    /// An error if a sync is to fail.
+    fn may_sync(&mut self) -> io::Result<()> {
+        if self.failing_syncs == 0 {
+            return Ok(());
+        }
+        self.failing_syncs -= 1;
+        self.failures.syncs += 1;
+        Err(io::Error::other("the disk failed"))
+    }
+
     /// One step; an error once the machine has stopped.
     fn step(&mut self) -> io::Result<()> {
         match &mut self.fuel {
@@ -124,6 +144,11 @@ impl FaultyDisk {
     /// Lets one sync fail. As on Linux, the next one says nothing of what that one lost.
     pub fn fail_one_sync(&self) {
         self.0.lock().failing_syncs = 1;
+    }
+
+    /// How often it has failed since this was asked last.
+    pub fn failures(&self) -> DiskFailures {
+        std::mem::take(&mut self.0.lock().failures)
     }
 
     /// Syncs of files so far.
@@ -252,10 +277,7 @@ impl Disk for FaultyDisk {
     fn sync(&self) -> io::Result<()> {
         let mut model = self.0.lock();
         model.step()?;
-        if model.failing_syncs > 0 {
-            model.failing_syncs -= 1;
-            return Err(io::Error::other("the disk failed"));
-        }
+        model.may_sync()?;
         model.past = vec![model.names.clone()];
         Ok(())
     }
@@ -284,6 +306,7 @@ impl DiskFile for Opened {
             .capacity
             .is_some_and(|capacity| model.used() + grows > capacity)
         {
+            model.failures.full += 1;
             return Err(io::ErrorKind::StorageFull.into());
         }
         // A machine that stops in the middle has written a part.
@@ -309,10 +332,7 @@ impl DiskFile for Opened {
         let mut model = self.1.0.lock();
         model.step()?;
         model.syncs += 1;
-        if model.failing_syncs > 0 {
-            model.failing_syncs -= 1;
-            return Err(io::Error::other("the disk failed"));
-        }
+        model.may_sync()?;
         self.0.lock().sync();
         Ok(())
     }
