@@ -2,6 +2,7 @@
 
 use crate::{
     applications::{object, runs},
+    line::{Line, Sent},
     looks::because,
     runs::{SECOND, after, delivered_within, good, one, seeds, struck},
 };
@@ -178,10 +179,14 @@ fn f18_reports_about_an_earlier_revision_that_come_late_let_no_step_pass() {
         .to(Side::Hub)
         .that(Asks::Write)
         .at("/bundles/");
+    let lines: Mutex<Vec<Line>> = Mutex::default();
     let outcomes = good(|seed| {
         let mut dice = Dice::new(seed, "f18");
         let late = Rule::sometimes(reports.clone(), Effect::Late(SECOND * 60), 700);
         let mut script = fleet().then(Act::for_a_while(Fault::Network(late), SECOND * 40));
+        let line = Line::with_answers();
+        script.wires = Some(line.wires());
+        lines.lock().push(line);
         for n in 2..6 {
             let image = format!("web:{n}");
             // Everything is another one, or the ConfigMap alone.
@@ -198,6 +203,20 @@ fn f18_reports_about_an_earlier_revision_that_come_late_let_no_step_pass() {
     for outcome in outcomes {
         assert!(outcome.judged.contains(&Promise::P7), "{outcome}");
     }
+    // It was stored where a later content was already.
+    let is_old = |sent: &&Sent| {
+        let stored: Value = serde_json::from_str(&sent.answer()).unwrap_or_default();
+        let number = |at| stored.pointer(at).and_then(Value::as_i64);
+        let reported = number("/status/observedGeneration").is_some();
+        reported && number("/status/observedGeneration") < number("/metadata/generation")
+    };
+    let is_report = |sent: &&Sent| {
+        let of_bundle = sent.path.contains("/bundles/") && sent.path.ends_with("/status");
+        of_bundle && sent.code == 200 && sent.ends.who != HUB
+    };
+    let old = |line: &Line| line.sent().iter().filter(is_report).filter(is_old).count();
+    let old: usize = lines.into_inner().iter().map(old).sum();
+    assert!(old > 0, "no report of an earlier content came to a later one");
 }
 
 /// The hub does not hear that the application is deleted, and hears that one of its Bundles is: it looks before it lets go of it.
