@@ -6,8 +6,8 @@ use crate::apply::decode::PartialIdentity;
 use crate::apply::strategy::identifies;
 use crate::kinds::Kind;
 use crate::object::{self, ObjectKey};
-use roundhouse_api::bundle::{DeleteOption, Deletion, PropagationPolicy};
-use roundhouse_api::ledger::LedgerEntry;
+use roundhouse_api::bundle::{BundleSpec, DeleteOption, Deletion, PropagationPolicy};
+use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry, LedgerOutcome};
 use roundhouse_api::names::annotation;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -102,6 +102,16 @@ pub(crate) fn is_confirmed(dispatched: bool, deletion: Option<&Deletion>) -> boo
         Some(deletion) => deletion.confirmed_by != Deletion::GARBAGE_COLLECTION,
         None => !dispatched,
     }
+}
+
+/// Whether what was refused under apply-once stays refused although the bundle does not say apply-once any more. A bundle that
+/// dispatch emptied because the placement moved away may have lost its mode with its manifests: nobody has switched it off, and
+/// nobody has confirmed anything. One that carries manifests says what its mode is.
+pub(crate) fn stays_guarded(spec: &BundleSpec, ledger: &AppliedBundleSpec) -> bool {
+    let refused = |entry: &LedgerEntry| entry.outcome == LedgerOutcome::Unconfirmed;
+    let is_emptied = spec.workload.manifests.is_empty();
+    let confirmed = is_confirmed(spec.application_ref.is_some(), spec.deletion.as_ref());
+    is_emptied && !confirmed && ledger.objects.iter().any(refused)
 }
 
 /// Decides how an object goes, on the live object as just read. `guarded`: apply-once is on for it and its removal is not
@@ -364,6 +374,48 @@ mod tests {
                 expected,
                 "{deletion:?}"
             );
+        }
+    }
+
+    #[test]
+    fn what_was_refused_stays_so_where_a_bundle_was_emptied_and_nobody_confirmed_it() {
+        use LedgerOutcome::{Applied, Removing, Unconfirmed};
+        let (collected, approved) = (Some("garbage-collection"), Some("0123456789abcdef"));
+        for (dispatched, by, manifests, outcomes, expected) in [
+            (true, collected, false, &[Unconfirmed, Applied][..], true),
+            (true, None, false, &[Unconfirmed], true),
+            // Nothing was refused.
+            (true, collected, false, &[Applied, Removing], false),
+            // Somebody confirmed it, or wrote it.
+            (true, approved, false, &[Unconfirmed], false),
+            (true, Some("application-deleted"), false, &[Unconfirmed], false),
+            (true, Some("step flags"), false, &[Unconfirmed], false),
+            (false, None, false, &[Unconfirmed], false),
+            // The mode is the one of the bundle that carries manifests.
+            (true, None, true, &[Unconfirmed], false),
+            (true, collected, true, &[Unconfirmed], false),
+        ] {
+            let mut spec = BundleSpec {
+                application_ref: dispatched.then(Default::default),
+                deletion: by.map(|by| Deletion {
+                    revision: "app-v2".into(),
+                    confirmed_by: by.into(),
+                }),
+                ..BundleSpec::default()
+            };
+            if manifests {
+                spec.workload.manifests.push(json!({"kind": "ConfigMap"}));
+            }
+            let entry = |outcome: &LedgerOutcome| LedgerEntry {
+                outcome: *outcome,
+                ..LedgerEntry::default()
+            };
+            let ledger = AppliedBundleSpec {
+                objects: outcomes.iter().map(entry).collect(),
+                ..AppliedBundleSpec::default()
+            };
+            let case = (dispatched, by, manifests, outcomes);
+            assert_eq!(stays_guarded(&spec, &ledger), expected, "{case:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use crate::apply::decide::Terms;
 use crate::apply::decode::{Decoded, Manifest, decode, decode_again};
 use crate::apply::fence::check_hash;
 use crate::apply::outcome::Outcome;
-use crate::apply::prune::{Fate, Inventory, fate};
+use crate::apply::prune::{Fate, Inventory, fate, stays_guarded};
 use crate::apply::remove::{Farewell, Guard};
 use crate::apply::target::first_of_each;
 use crate::apply::{Done, Engine, Observation, Order, Task, undecodable};
@@ -16,7 +16,7 @@ use crate::object::ObjectKey;
 use crate::observe;
 use crate::report::{self, Subject};
 use crate::watch::registry::Siblings;
-use roundhouse_api::bundle::{BundleSpec, ManifestConfig};
+use roundhouse_api::bundle::{ApplyOnce, BundleSpec, ManifestConfig};
 use roundhouse_api::ledger::AppliedBundleSpec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,6 +41,7 @@ impl Worker {
         content: Content,
         extent: Extent,
     ) -> Result<Next, CallError> {
+        let stays_guarded = stays_guarded(&spec, self.ledger.spec());
         let manifests = std::mem::take(&mut spec.workload.manifests);
         let total = u32::try_from(manifests.len()).unwrap_or(u32::MAX);
         let anew = self.tried.as_ref() != Some(&content);
@@ -87,6 +88,9 @@ impl Worker {
             &self.shared.hub_id,
             self.shared.config.apply_once,
         );
+        if stays_guarded && Guard::of(&terms).is_none() {
+            terms.apply_once = ApplyOnce::Once;
+        }
         let surplus = if extent == Extent::Whole {
             self.shared.registry.declare(&self.name, held, &keys);
             self.observations.retain(|ordinal, _| *ordinal < total);

@@ -4,7 +4,7 @@ use super::{Next, Worker, account_of};
 use crate::apply::Engine;
 use crate::apply::fence::Write;
 use crate::apply::keep::Rules;
-use crate::apply::prune::is_confirmed;
+use crate::apply::prune::{is_confirmed, stays_guarded};
 use crate::apply::remove::{Farewell, Guard};
 use crate::bundle::{Held, owner, without_part};
 use crate::error::CallError;
@@ -16,7 +16,7 @@ use crate::watch::registry::Siblings;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::ListParams;
-use roundhouse_api::bundle::BundleSpec;
+use roundhouse_api::bundle::{ApplyOnce, BundleSpec};
 use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry, LedgerOutcome};
 use roundhouse_api::names::{AGENT_LEASE, owner_marker};
 use std::time::Duration;
@@ -146,10 +146,13 @@ impl Worker {
     /// Apply-once, unless the removal of the whole bundle is confirmed. A Bundle that is gone leaves no spec: then it was
     /// judged before, and what was not confirmed is held, not removed.
     fn guard<'a>(&self, spec: &BundleSpec, rules: &'a Rules) -> Option<Guard<'a>> {
-        let guard = Guard {
+        let mut guard = Guard {
             mode: spec.apply_once.unwrap_or(self.shared.config.apply_once),
             rules,
         };
+        if !guard.is_on() && stays_guarded(spec, self.ledger.spec()) {
+            guard.mode = ApplyOnce::Once;
+        }
         let confirmed = is_confirmed(spec.application_ref.is_some(), spec.deletion.as_ref());
         (guard.is_on() && !confirmed).then_some(guard)
     }

@@ -787,6 +787,45 @@ async fn a_placement_that_moved_away_is_none_until_it_is_approved_or_scaled_to_0
     }
 }
 
+/// Given a Bundle that was emptied as the placement moved away, and workloads of it that apply-once keeps, when it loses its mode with
+/// its manifests, or is deleted then, they stay until somebody confirms it; one that carries manifests says that apply-once is off.
+#[tokio::test(start_paused = true)]
+async fn a_mode_that_was_lost_with_the_manifests_confirms_nothing() {
+    for way in ["approved", "approved while it goes", "switched off"] {
+        let world = World::new().await;
+        let agent = world.agent();
+        delivered(&world, in_mode("Once", &[web("i:1", 2, 1), service()])).await;
+        let mut emptied = in_mode("Once", &[]);
+        emptied["deletion"] = json!({"revision": "app-v2", "confirmedBy": "garbage-collection"});
+        world.bundle(APP, emptied.clone()).await;
+        refused(&world).await;
+        emptied["applyOnce"] = Value::Null;
+        let generation = world.bundle(APP, emptied).await;
+        applied(&world, generation).await;
+        if way == "approved while it goes" {
+            world.tombstone(APP, "garbage-collection").await;
+        }
+        pass_time(130).await;
+        refused(&world).await;
+        for object in [web("", 0, 0), service()] {
+            assert!(world.live(Side::Member, &object).await.is_some(), "{way}");
+        }
+        match way {
+            "switched off" => {
+                let mut off = dispatched(&[other()], "app-v3", 1);
+                off["deletion"] = Value::Null;
+                world.bundle(APP, off).await;
+            }
+            _ => drop(world.confirm(APP, "0123456789abcdef").await),
+        }
+        eventually("they go", || async {
+            world.live(Side::Member, &web("", 0, 0)).await.is_none()
+        })
+        .await;
+        agent.stop().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_bundle_that_vanishes_while_its_removal_is_refused_is_held_and_taken_up_again() {
     let world = World::new().await;
