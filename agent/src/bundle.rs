@@ -21,6 +21,8 @@ pub(crate) struct Held {
     pub(crate) resource_version: String,
     /// Whether it has a deletion timestamp.
     pub(crate) deleting: bool,
+    /// Whether it is being deleted on evidence, and not paused: its objects go.
+    pub(crate) going: bool,
     /// Uid of the application, if dispatch wrote it: what the parts of one application have in common. The Bundle of a
     /// step's object is no part.
     pub(crate) application: Option<String>,
@@ -70,6 +72,9 @@ impl Held {
             generation: metadata.generation.unwrap_or(0),
             resource_version: metadata.resource_version.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
+            going: metadata.deletion_timestamp.is_some()
+                && spec.get("deletion").is_some_and(|deletion| !deletion.is_null())
+                && spec.get("paused") != Some(&Value::Bool(true)),
             application: crate::object::text(&spec, "/applicationRef/uid")
                 .filter(|_| !alone)
                 .map(str::to_owned),

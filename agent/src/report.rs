@@ -90,6 +90,20 @@ fn omit(omitted: &mut Option<OmittedWorkloads>, workload: &WorkloadStatus) {
     omitted.ready += u64::from(workload.ready_replicas());
 }
 
+/// Says in a report what waits, beside what it says already.
+pub(crate) fn say_waiting(status: &mut BundleStatus, message: &str) {
+    let progressing = status
+        .conditions
+        .iter_mut()
+        .find(|said| said.type_ == PROGRESSING);
+    if let Some(said) = progressing {
+        said.message = match said.message.as_str() {
+            "" => cut(message),
+            before => cut(&format!("{before}; {message}")),
+        };
+    }
+}
+
 /// The report of a bundle of which nothing was applied, for a reason that is about the bundle as a whole.
 pub(crate) fn refused(
     subject: Subject<'_>,

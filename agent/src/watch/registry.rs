@@ -38,6 +38,8 @@ struct Part {
     parts: Option<String>,
     content: Content,
     deleting: bool,
+    /// Its objects go.
+    going: bool,
 }
 
 impl Part {
@@ -126,8 +128,8 @@ impl Claims {
 pub(crate) enum Siblings {
     /// Every part was read at the same revision and division; these objects are theirs.
     Read(BTreeSet<ObjectKey>),
-    /// A part has another revision or division, or was not read yet: nothing may be pruned.
-    NotYet,
+    /// A part has another revision or division, or was not read yet: nothing may be pruned. Its name, if it is known.
+    NotYet(Option<String>),
 }
 
 /// All bundles of one agent.
@@ -347,10 +349,10 @@ impl Registry {
         let others = {
             let mut seats = self.seats.lock();
             let others = parts_beside(&seats, bundle);
-            waits(&mut seats, bundle, others.is_none());
+            waits(&mut seats, bundle, others.is_err());
             others
         };
-        others.map_or(Siblings::NotYet, |others| self.claimed_by(&others))
+        others.map_or_else(Siblings::NotYet, |others| self.claimed_by(&others))
     }
 
     /// What the parts that stay have of an application of which `bundle` goes: that stays with them. `owner` is the name
@@ -362,12 +364,15 @@ impl Registry {
             let others = seats
                 .iter()
                 .filter(|(name, seat)| *name != bundle && without_part(name) == owner && stays(seat));
-            let others = others.map(|(name, seat)| seat.is_read().then(|| name.clone()));
-            let others: Option<BTreeSet<String>> = others.collect();
-            waits(&mut seats, bundle, others.is_none());
+            let others = others.map(|(name, seat)| match seat.is_read() {
+                true => Ok(name.clone()),
+                false => Err(Some(name.clone())),
+            });
+            let others: Result<BTreeSet<String>, _> = others.collect();
+            waits(&mut seats, bundle, others.is_err());
             others
         };
-        others.map_or(Siblings::NotYet, |others| self.claimed_by(&others))
+        others.map_or_else(Siblings::NotYet, |others| self.claimed_by(&others))
     }
 
     fn claimed_by(&self, others: &BTreeSet<String>) -> Siblings {
@@ -393,21 +398,28 @@ impl Registry {
     }
 }
 
-/// The other parts of a bundle's application; `None` while one of them is at another revision or division, or
-/// was not read.
-fn parts_beside(seats: &BTreeMap<String, Seat>, bundle: &str) -> Option<BTreeSet<String>> {
+/// The other parts of a bundle's application, without those that go: what they still have stays behind, and is not waited for. An
+/// error while one of them is at another revision or division, was not read, or is not there yet: its name, if it is known.
+fn parts_beside(seats: &BTreeMap<String, Seat>, bundle: &str) -> Result<BTreeSet<String>, Option<String>> {
     let Some(mine) = seats.get(bundle).and_then(|seat| seat.part.as_ref()) else {
-        return Some(BTreeSet::new());
+        return Ok(BTreeSet::new());
     };
     let others = seats.iter().filter(|(name, _)| *name != bundle);
     let parts = others.filter_map(|(name, seat)| Some((name, seat, seat.part.as_ref()?)));
-    let siblings = parts.filter(|(_, _, part)| part.application == mine.application);
-    siblings
-        .map(|(name, seat, part)| {
-            let read = seat.is_read() && part.is_of_one_division(mine);
-            read.then(|| name.clone())
-        })
-        .collect()
+    let siblings = parts.filter(|(_, _, part)| part.application == mine.application && !part.going);
+    let siblings: BTreeSet<String> = siblings
+        .map(
+            |(name, seat, part)| match seat.is_read() && part.is_of_one_division(mine) {
+                true => Ok(name.clone()),
+                false => Err(Some(name.clone())),
+            },
+        )
+        .collect::<Result<_, _>>()?;
+    // Where there is one part it does not say so.
+    if siblings.is_empty() && mine.parts.is_some() {
+        return Err(None);
+    }
+    Ok(siblings)
 }
 
 fn waits(seats: &mut BTreeMap<String, Seat>, bundle: &str, waits: bool) {
@@ -476,6 +488,7 @@ fn part(held: &Held) -> Option<Part> {
         parts: held.parts.clone(),
         content: held.content(),
         deleting: held.deleting,
+        going: held.going,
     })
 }
 
@@ -500,6 +513,10 @@ mod tests {
             "spec": {"applicationRef": {"uid": application}, "revision": revision}}))
         .unwrap();
         Arc::new(Held::of(object))
+    }
+
+    fn waits_for(part: &str) -> Siblings {
+        Siblings::NotYet(Some(part.to_owned()))
     }
 
     fn join(registry: &Registry, held: &Arc<Held>) -> Arc<Inbox> {
@@ -656,13 +673,79 @@ mod tests {
             registry.declare("d.a", &one, &BTreeSet::new());
             registry.declare("d.a.2", &two, &BTreeSet::new());
             let found = registry.siblings("d.a.2");
-            assert_eq!(found != Siblings::NotYet, read, "{mine:?} {theirs:?}");
+            assert_eq!(matches!(found, Siblings::Read(_)), read, "{mine:?} {theirs:?}");
             let next = of("d.a", 2, mine);
             registry.tell("d.a", Presence::Present(Arc::clone(&next)));
             registry.declare("d.a", &next, &BTreeSet::from([key("moved")]));
             assert_eq!(inbox.take().1.parts, !read, "woken if it waits");
             let moved = Siblings::Read(BTreeSet::from([key("moved")]));
             assert_eq!(registry.siblings("d.a.2"), moved);
+        }
+    }
+
+    #[test]
+    fn a_part_that_says_that_there_are_others_waits_for_the_first_of_them() {
+        let of = |name: &str, generation: i64, parts: Option<&str>| {
+            let spec = json!({"applicationRef": {"uid": "app"}, "revision": "v1", "partsHash": parts});
+            let object: DynamicObject = serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1",
+                "kind": "Bundle", "metadata": {"name": name, "uid": name, "generation": generation}, "spec": spec}))
+            .unwrap();
+            Arc::new(Held::of(object))
+        };
+        let registry = Registry::default();
+        let one = of("d.a", 1, Some("h"));
+        let inbox = join(&registry, &one);
+        registry.declare("d.a", &one, &BTreeSet::new());
+        assert_eq!(registry.siblings("d.a"), Siblings::NotYet(None));
+        let two = of("d.a.2", 1, Some("h"));
+        join(&registry, &two);
+        registry.declare("d.a.2", &two, &BTreeSet::from([key("moved")]));
+        assert!(inbox.take().1.parts, "it is woken");
+        let moved = Siblings::Read(BTreeSet::from([key("moved")]));
+        assert_eq!(registry.siblings("d.a"), moved);
+        // It is one part again, and says so.
+        registry.tell("d.a.2", Presence::Missing);
+        let one = of("d.a", 2, None);
+        registry.tell("d.a", Presence::Present(one));
+        assert_eq!(registry.siblings("d.a"), Siblings::Read(BTreeSet::new()));
+    }
+
+    #[test]
+    fn a_part_that_goes_is_not_waited_for_unless_it_is_held() {
+        for (deleting, deletion, paused, is_waited_for) in [
+            (true, true, false, false),
+            (true, true, true, true),
+            (true, false, false, true),
+            (false, true, false, true),
+        ] {
+            let registry = Registry::default();
+            let one = held("d.a", "app", "v2", 2);
+            let inbox = join(&registry, &one);
+            registry.declare("d.a", &one, &BTreeSet::new());
+            let of = |deleting: bool| {
+                let since = deleting.then_some("2026-01-01T00:00:00Z");
+                let deletion =
+                    deletion.then(|| json!({"revision": "v2", "confirmedBy": "garbage-collection"}));
+                let object: DynamicObject =
+                    serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1",
+                    "kind": "Bundle", "metadata": {"name": "d.a.2", "uid": "d.a.2", "generation": 3,
+                    "deletionTimestamp": since}, "spec": {"applicationRef": {"uid": "app"}, "revision": "v1",
+                    "deletion": deletion, "paused": paused}}))
+                    .unwrap();
+                Arc::new(Held::of(object))
+            };
+            let two = of(false);
+            join(&registry, &two);
+            registry.declare("d.a.2", &two, &BTreeSet::from([key("refused")]));
+            assert_eq!(registry.siblings("d.a"), waits_for("d.a.2"));
+            registry.tell("d.a.2", Presence::Present(of(deleting)));
+            let case = (deleting, deletion, paused);
+            assert_eq!(inbox.take().1.parts, deleting, "{case:?}");
+            let expected = match is_waited_for {
+                true => waits_for("d.a.2"),
+                false => Siblings::Read(BTreeSet::new()),
+            };
+            assert_eq!(registry.siblings("d.a"), expected, "{case:?}");
         }
     }
 
@@ -674,10 +757,10 @@ mod tests {
         join(&registry, &held("d.b", "other", "v9", 1));
         registry.declare("d.a", &one, &BTreeSet::from([key("left")]));
         registry.declare("d.a.2", &two, &BTreeSet::new());
-        assert_eq!(registry.siblings("d.a"), Siblings::NotYet);
+        assert_eq!(registry.siblings("d.a"), waits_for("d.a.2"));
         let two = held("d.a.2", "app", "v2", 2);
         registry.tell("d.a.2", Presence::Present(Arc::clone(&two)));
-        assert_eq!(registry.siblings("d.a"), Siblings::NotYet, "told, but not read");
+        assert_eq!(registry.siblings("d.a"), waits_for("d.a.2"), "told, but not read");
         registry.declare("d.a.2", &two, &BTreeSet::from([key("moved")]));
         assert_eq!(
             registry.siblings("d.a"),
@@ -687,7 +770,7 @@ mod tests {
         let four = held("d.a.4", "app", "v2", 1);
         assert!(inbox.take().1.parts, "the part that it waited for was read");
         join(&registry, &four);
-        assert_eq!(registry.siblings("d.a"), Siblings::NotYet);
+        assert_eq!(registry.siblings("d.a"), waits_for("d.a.4"));
         registry.declare("d.b", &held("d.b", "other", "v9", 1), &BTreeSet::new());
         assert!(!inbox.has_news(), "another application");
         registry.declare("d.a.4", &four, &BTreeSet::new());
@@ -695,7 +778,7 @@ mod tests {
         assert!(matches!(registry.siblings("d.a"), Siblings::Read(_)));
         let next = held("d.a.4", "app", "v3", 2);
         registry.tell("d.a.4", Presence::Present(Arc::clone(&next)));
-        assert_eq!(registry.siblings("d.a"), Siblings::NotYet);
+        assert_eq!(registry.siblings("d.a"), waits_for("d.a.4"));
         registry.tell("d.a.4", Presence::Missing);
         assert!(inbox.take().1.parts, "what it waited for is gone");
         assert_eq!(

@@ -28,8 +28,30 @@ struct Surplus {
     going: BTreeSet<ObjectKey>,
     /// Another part has them.
     moved: BTreeSet<ObjectKey>,
-    /// Some could go, but the other parts were not read at this revision yet.
-    postponed: bool,
+    /// What could go, if the other parts were read at this revision.
+    postponed: Option<Postponed>,
+}
+
+/// What cannot go, as another part of the application may be about to have it.
+#[derive(Debug)]
+pub(super) struct Postponed {
+    /// The part that is waited for, if it is known.
+    part: Option<String>,
+    objects: usize,
+}
+
+impl Postponed {
+    /// What there is to say of it.
+    fn message(&self) -> Option<String> {
+        let part = match &self.part {
+            Some(part) => format!("part {part} is"),
+            None => "the other parts are".to_owned(),
+        };
+        let objects = self.objects;
+        (objects > 0).then(|| {
+            format!("{objects} objects that left it stay until {part} read at the same revision and division")
+        })
+    }
 }
 
 impl Worker {
@@ -91,12 +113,11 @@ impl Worker {
         if stays_guarded && Guard::of(&terms).is_none() {
             terms.apply_once = ApplyOnce::Once;
         }
-        let surplus = if extent == Extent::Whole {
+        let mut surplus = if extent == Extent::Whole {
             self.shared.registry.declare(&self.name, held, &keys);
             self.observations.retain(|ordinal, _| *ordinal < total);
             self.unsure.retain(|ordinal| *ordinal < total);
             let surplus = self.surplus(&decoded);
-            self.postponed = surplus.postponed;
             let ahead = self.ahead(held, &spec, &decoded, &surplus, &terms);
             if let Err(too_large) = check(&ahead) {
                 let message = too_large.to_string();
@@ -121,7 +142,10 @@ impl Worker {
             .touch_member(&engine, &decoded, &spec, &terms, (&extent, anew))
             .await;
         self.remove_surplus(&engine, &spec, &terms, total).await;
-        self.settle(outcomes, extent == Extent::Whole && !surplus.postponed)
+        if extent == Extent::Whole {
+            self.postponed = surplus.postponed.take();
+        }
+        self.settle(outcomes, extent == Extent::Whole && self.postponed.is_none())
             .await?;
         self.watch(&keys);
         self.applied = Some(content);
@@ -134,6 +158,9 @@ impl Worker {
         let before = self.reported.as_ref();
         let mut status = report::applied(subject, self.observations.values(), &self.leaving, before, now);
         self.say_rights(&mut status, held.generation, now);
+        if let Some(message) = self.postponed.as_ref().and_then(Postponed::message) {
+            report::say_waiting(&mut status, &message);
+        }
         self.report(held, status).await?;
         self.note_fights();
         Ok(self.next())
@@ -144,8 +171,8 @@ impl Worker {
         let mut surplus = Surplus::default();
         let moved = match self.shared.registry.siblings(&self.name) {
             Siblings::Read(theirs) => theirs,
-            Siblings::NotYet => {
-                surplus.postponed = true;
+            Siblings::NotYet(part) => {
+                surplus.postponed = Some(Postponed { part, objects: 0 });
                 BTreeSet::new()
             }
         };
@@ -157,14 +184,15 @@ impl Worker {
         };
         for entry in &self.ledger.spec().objects {
             let key = ObjectKey::of_entry(entry);
-            match fate(&key, &inventory) {
-                Fate::Surplus if !surplus.postponed => {
+            match (fate(&key, &inventory), &mut surplus.postponed) {
+                (Fate::Surplus, Some(postponed)) => postponed.objects += 1,
+                (Fate::Surplus, None) => {
                     surplus.going.insert(key);
                 }
-                Fate::Moved => {
+                (Fate::Moved, _) => {
                     surplus.moved.insert(key);
                 }
-                Fate::Surplus | Fate::Wanted | Fate::Held => {}
+                (Fate::Wanted | Fate::Held, _) => {}
             }
         }
         surplus

@@ -92,8 +92,8 @@ pub(crate) struct Worker {
     removal_retried: bool,
     /// Of the objects on their way out, those whose next change is news.
     waited_for: Vec<Waited>,
-    /// Whether something could go, but the other parts were not read at this revision yet.
-    postponed: bool,
+    /// What could go, if the other parts were read at this revision.
+    postponed: Option<apply::Postponed>,
     /// What became of objects that the last removal let go of, on its way into the ledger.
     gone: BTreeMap<ObjectKey, Settled>,
     /// Whether nothing was left after the last removal, and nothing was applied since.
@@ -157,7 +157,7 @@ impl Worker {
             leaving: Vec::new(),
             removal_retried: false,
             waited_for: Vec::new(),
-            postponed: false,
+            postponed: None,
             gone: BTreeMap::new(),
             cleaned: false,
             reported: None,
@@ -334,7 +334,7 @@ impl Worker {
         match intent(sight, self.ledger.spec()) {
             Intent::Apply => {
                 let fresh = self.applied.as_ref() == Some(&content);
-                let again = turn.resync || (news.parts && self.postponed);
+                let again = turn.resync || (news.parts && self.postponed.is_some());
                 let extent = if fresh && !again {
                     self.extent(news, turn)
                 } else {

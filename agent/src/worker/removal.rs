@@ -72,7 +72,7 @@ impl Worker {
         let wanted = match self.shared.registry.staying(&self.name, &owner) {
             Siblings::Read(theirs) => theirs,
             // Their news wakes this bundle.
-            Siblings::NotYet => return Ok(Next::Resync),
+            Siblings::NotYet(_) => return Ok(Next::Resync),
         };
         let farewell = Farewell {
             marker: &marker,

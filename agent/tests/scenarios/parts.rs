@@ -1,7 +1,9 @@
 //! An application in several Bundles: objects that move between them stay.
 
-use crate::world::{Side, World, config_map, dispatched, eventually, pass_time};
-use roundhouse_api::bundle::BundlePhase::{Cleaned, Failed, Ready};
+use crate::world::{Side, World, config_map, deployment, dispatched, eventually, pass_time, reason};
+use roundhouse_api::bundle::BundlePhase::{Cleaned, Failed, Progressing, Ready};
+use roundhouse_api::bundle::BundleStatus;
+use roundhouse_api::condition;
 use serde_json::{Value, json};
 
 async fn uid(world: &World, object: &Value) -> Option<Value> {
@@ -100,6 +102,14 @@ async fn nothing_is_pruned_until_every_part_is_at_the_same_revision() {
         uid(&world, &goes).await.is_some(),
         "part 2 was not read at this revision yet"
     );
+    let message = |status: BundleStatus| {
+        let said = condition::get(&status.conditions, "Progressing").unwrap();
+        said.message.clone()
+    };
+    assert_eq!(
+        message(world.status("default.app").await),
+        "2 objects that left it stay until part default.app.2 is read at the same revision and division"
+    );
     assert!(uid(&world, &moves).await.is_some());
     let two = world
         .bundle(
@@ -110,6 +120,7 @@ async fn nothing_is_pruned_until_every_part_is_at_the_same_revision() {
     world.reported("default.app.2", two, Ready).await;
     pass_time(300).await;
     assert_eq!(uid(&world, &goes).await, None);
+    assert_eq!(message(world.status("default.app").await), "");
     assert_eq!(
         uid(&world, &moves).await,
         Some(before),
@@ -130,6 +141,45 @@ async fn nothing_is_pruned_until_every_part_is_at_the_same_revision() {
         };
         assert_eq!(names, expected, "{part}");
     }
+    agent.stop().await;
+}
+
+/// Given an application in two parts that fits into one, when the removal of the second one is refused, as a workload of it still has
+/// replicas under apply-once, then the first one is pruned all the same, in this revision and in the next.
+#[tokio::test(start_paused = true)]
+async fn a_part_whose_removal_is_refused_holds_up_no_other() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let [stays, goes, later] = ["stays", "goes", "later"].map(|name| config_map(name, "1"));
+    let once = |manifests: &[Value], revision| {
+        let mut content = dispatched(manifests, revision, 1);
+        content["applyOnce"] = json!("Once");
+        content
+    };
+    let all = [stays.clone(), goes.clone(), later.clone()];
+    let one = world.bundle("default.app", once(&all, "app-v1")).await;
+    let web = deployment("web", "i:1", 2);
+    let two = world
+        .bundle("default.app.2", once(&[web.clone()], "app-v1"))
+        .await;
+    world.reported("default.app", one, Ready).await;
+    world.reported("default.app.2", two, Progressing).await;
+
+    world.tombstone("default.app.2", "garbage-collection").await;
+    eventually("its removal is refused", || async {
+        reason(&world.status("default.app.2").await, "Degraded") == "RemovalRefused"
+    })
+    .await;
+    let left = [stays.clone(), later.clone()];
+    for (revision, left, gone) in [("app-v2", &left[..], &goes), ("app-v3", &left[..1], &later)] {
+        let one = world.bundle("default.app", once(left, revision)).await;
+        world.reported("default.app", one, Ready).await;
+        eventually("what the first part has no more goes", || async {
+            uid(&world, gone).await.is_none()
+        })
+        .await;
+    }
+    assert!(uid(&world, &web).await.is_some(), "nobody confirmed that");
     agent.stop().await;
 }
 
