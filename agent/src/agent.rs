@@ -294,12 +294,16 @@ async fn serve(
         let change = known.lock().take(event);
         let mut beginning = beginning.lock();
         let first = change.listed && beginning.end(change.presences.iter().map(|(name, _)| name.clone()));
+        // All are told before one begins: an object may have moved between the parts of an application.
+        let mut begun = Vec::new();
         for (name, presence) in change.presences {
             beginning.kept.note(&name, &presence);
-            if let Some(inbox) = shared.registry.tell(&name, presence) {
-                let stored = beginning.ledgers.remove(&name);
-                start(name, inbox, stored);
-            }
+            let inbox = shared.registry.tell(&name, presence);
+            begun.extend(inbox.map(|inbox| (name, inbox)));
+        }
+        for (name, inbox) in begun {
+            let stored = beginning.ledgers.remove(&name);
+            start(name, inbox, stored);
         }
         if first {
             // Ledgers, and what was kept, whose Bundle the complete list does not have: their objects are held.

@@ -93,10 +93,12 @@ impl Bundles {
         change
     }
 
-    /// What is known, to be compared with what a list says.
-    pub(crate) fn known(&self) -> Known {
+    /// What is known, to be compared with what a list says; `None` before anything was told.
+    pub(crate) fn known(&self) -> Option<Known> {
         let known = self.known.iter();
-        known.map(|(name, held)| (name.clone(), held.metadata)).collect()
+        let known: Known = known.map(|(name, held)| (name.clone(), held.metadata)).collect();
+        // Once a list was complete, nothing is known to be there: a list that has something may be of before.
+        Some(known).filter(|known| self.complete || !known.is_empty())
     }
 
     fn present(&mut self, held: Held, change: &mut Change) {
@@ -233,9 +235,12 @@ mod tests {
     #[test]
     fn what_is_as_it_was_is_no_news_and_not_missing() {
         let mut bundles = Bundles::default();
+        assert_eq!(bundles.known(), None);
         listed(&mut bundles, &[object("a", "1", 1), object("b", "2", 1)]);
-        assert_eq!(bundles.known().keys().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(bundles.known().unwrap().keys().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(listed(&mut bundles, &[Seen::Same("a".to_owned())]), ["b missing"]);
         assert_eq!(listed(&mut bundles, &[Seen::Same("a".to_owned())]), [""; 0]);
+        assert_eq!(listed(&mut bundles, &[]), ["a missing"]);
+        assert_eq!(bundles.known(), Some(Known::new()), "there is nothing");
     }
 }

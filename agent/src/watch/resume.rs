@@ -11,7 +11,7 @@ use crate::delay::{SharedJitter, comes, spread};
 use crate::watch::bundles::PAGE;
 use crate::watch::delivered::Delivered;
 use crate::watch::ear::Quiet;
-use futures::{Stream, StreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
 use kube::api::{ListParams, ObjectMeta, WatchEvent, WatchParams};
 use kube::runtime::watcher::{self, Error, Event};
 use kube::{Api, ResourceExt};
@@ -25,6 +25,8 @@ use tokio::time::{Instant, timeout};
 
 /// Bundles of one page of a list without their manifests.
 const NAMES: u32 = 500;
+/// Bundles of such a page that are read at a time.
+const READS: usize = 4;
 /// How long a watch lasts, in seconds: less than the client waits for a byte.
 const WATCH: u32 = 290;
 /// How long a page, or the beginning of a watch, may take: the slowest line brings a page in that time.
@@ -62,11 +64,11 @@ pub(crate) fn fingerprint(metadata: &ObjectMeta) -> u64 {
     hasher.finish()
 }
 
-/// The events of the Bundles. `known` says what is known when a list begins; it is asked again for each. `dead` tells that a
-/// watch which is open is dead. Whoever polls on after an error does so after a pause.
+/// The events of the Bundles. `known` says what is known when a list begins, nothing before anything was told; it is asked
+/// again for each. `dead` tells that a watch which is open is dead. Whoever polls on after an error does so after a pause.
 pub(crate) fn resuming(
     api: Api<Delivered>,
-    known: impl Fn() -> Known,
+    known: impl Fn() -> Option<Known>,
     dead: watch::Receiver<u64>,
     jitter: SharedJitter,
 ) -> impl Stream<Item = watcher::Result<Event<Seen>>> {
@@ -122,7 +124,7 @@ struct Feed<F> {
     look_at: Option<Instant>,
 }
 
-impl<F: Fn() -> Known> Feed<F> {
+impl<F: Fn() -> Option<Known>> Feed<F> {
     async fn next(&mut self) -> watcher::Result<Event<Seen>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -132,9 +134,9 @@ impl<F: Fn() -> Known> Feed<F> {
             self.state = match std::mem::replace(&mut self.state, State::Begin) {
                 State::Begin => {
                     self.ready.push_back(Event::Init);
-                    let known = (self.known)();
+                    self.look_at = None;
                     State::List {
-                        known: Some(known).filter(|known| !known.is_empty()),
+                        known: (self.known)(),
                         token: None,
                     }
                 }
@@ -172,8 +174,12 @@ impl<F: Fn() -> Known> Feed<F> {
     /// A watch is open: the Bundles are listed later if the hub was away, and not later still if it was away again meanwhile.
     fn is_back(&mut self, now: Instant) {
         if std::mem::take(&mut self.was_away) && self.look_at.is_none_or(|at| at <= now) {
-            self.look_at = Some(now + spread(LOOK_AFTER.0, LOOK_AFTER.1, self.jitter.unit()));
+            self.look_later(now);
         }
+    }
+
+    fn look_later(&mut self, now: Instant) {
+        self.look_at = Some(now + spread(LOOK_AFTER.0, LOOK_AFTER.1, self.jitter.unit()));
     }
 
     /// Whether a refusal says, or may be taken to say, that the hub cannot go on from where the watch was.
@@ -207,20 +213,23 @@ impl<F: Fn() -> Known> Feed<F> {
             Some(known) => {
                 let list = soon(self.api.list_metadata(&page(NAMES))).await;
                 let list = list.map_err(Error::InitialListFailed)?;
-                for found in list.items {
-                    let name = found.name_any();
-                    if known.get(&name) == Some(&fingerprint(&found.metadata)) {
-                        self.ready.push_back(Event::InitApply(Seen::Same(name)));
-                        continue;
-                    }
-                    let bundle = soon(self.api.get_opt(&name)).await;
-                    let seen = match bundle.map_err(Error::InitialListFailed)? {
-                        Some(bundle) => Seen::Whole(Box::new(bundle)),
-                        // It was there when they were listed: how it went the watch tells that follows.
-                        None => Seen::Same(name),
-                    };
-                    self.ready.push_back(Event::InitApply(seen));
+                let api = &self.api;
+                let reads = list.items.into_iter().map(|found| {
+                    let is_known = known.get(&found.name_any()) == Some(&fingerprint(&found.metadata));
+                    read(api, found.metadata, is_known).boxed()
+                });
+                let reads: Vec<_> = reads.collect();
+                let all: Vec<Read> = stream::iter(reads)
+                    .buffered(READS)
+                    .try_collect()
+                    .await
+                    .map_err(Error::InitialListFailed)?;
+                // Where the hub was put back meanwhile, an event of something older than is known would be taken for late.
+                if all.iter().any(|read| read.has_changed) {
+                    self.look_later(Instant::now());
                 }
+                let seen = all.into_iter().map(|read| Event::InitApply(read.seen));
+                self.ready.extend(seen);
                 list.metadata
             }
         };
@@ -233,7 +242,7 @@ impl<F: Fn() -> Known> Feed<F> {
         let version = list.resource_version.filter(|version| !version.is_empty());
         let version = version.ok_or(Error::NoResourceVersion)?;
         self.ready.push_back(Event::InitDone);
-        (self.refusals, self.look_at) = (0, None);
+        self.refusals = 0;
         Ok(State::Resume(version))
     }
 
@@ -284,6 +293,36 @@ impl<F: Fn() -> Known> Feed<F> {
         self.ready.extend(event);
         Ok(State::Watch(version, events))
     }
+}
+
+/// What a list without manifests says of one Bundle, once that is read.
+struct Read {
+    seen: Seen,
+    /// It is another one than the list had.
+    has_changed: bool,
+}
+
+/// Reads a Bundle that a list has, unless it is as it was. One that has changed since, or went, counts as it was: the watch that
+/// follows tells that, and all else that happened between. A list is of one moment: an object that moved from one part of an
+/// application to another would be in neither.
+async fn read(api: &Api<Delivered>, listed: ObjectMeta, is_known: bool) -> kube::Result<Read> {
+    let name = listed.name.unwrap_or_default();
+    let as_it_was = |name, has_changed| Read {
+        seen: Seen::Same(name),
+        has_changed,
+    };
+    if is_known {
+        return Ok(as_it_was(name, false));
+    }
+    let bundle = soon(api.get_opt(&name)).await?;
+    Ok(match bundle {
+        Some(bundle) if bundle.resource_version() == listed.resource_version => Read {
+            seen: Seen::Whole(Box::new(bundle)),
+            has_changed: false,
+        },
+        Some(_) => as_it_was(name, true),
+        None => as_it_was(name, false),
+    })
 }
 
 /// Done when a watch that is open is proved dead, or was quiet until then.

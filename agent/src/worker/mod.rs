@@ -19,6 +19,7 @@ use crate::delay::{backoff, spread};
 use crate::error::CallError;
 use crate::executor::{Account, ExecutorError};
 use crate::ledger::{Ledger, Settled};
+use crate::member::{found, within};
 use crate::object::ObjectKey;
 use crate::observe::Rules;
 use crate::report::Leaving;
@@ -104,6 +105,8 @@ pub(crate) struct Worker {
     report_version: Option<u64>,
     /// The hand-written Bundle that is being deleted by itself, as the hub has confirmed, or that is not, as far as is known.
     goes: Option<(String, bool)>,
+    /// Uid of the Bundle that was read on the hub before anything of it was recorded.
+    found: Option<String>,
     /// Uid of the Bundle of this name that was ignored last for one that was made after it: its status may not say so yet, or
     /// not any more.
     ignored: Option<String>,
@@ -163,6 +166,7 @@ impl Worker {
             reported: None,
             report_version: None,
             goes: None,
+            found: None,
             ignored: None,
             unheard: false,
             put_back: None,
@@ -332,6 +336,13 @@ impl Worker {
             spec: &spec,
         };
         match intent(sight, self.ledger.spec()) {
+            Intent::Apply if !self.is_there(held).await? => {
+                tracing::debug!(
+                    bundle = self.name,
+                    "the hub has it no more: what tells that is waited for"
+                );
+                Ok(Next::Retry)
+            }
             Intent::Apply => {
                 let fresh = self.applied.as_ref() == Some(&content);
                 let again = turn.resync || (news.parts && self.postponed.is_some());
@@ -351,6 +362,25 @@ impl Worker {
             Intent::Ignore(fenced) => self.ignore(held, &fenced).await,
             Intent::Orphan | Intent::Forget => Ok(Next::Resync),
         }
+    }
+
+    /// Whether a Bundle of which nothing is recorded is on the hub as it was told. A list or a watch may be behind, and show one
+    /// that was removed since: no ledger fences it any more, and what it asks for would be made and run once more. One read for
+    /// each new Bundle.
+    async fn is_there(&mut self, held: &Held) -> Result<bool, CallError> {
+        if self.ledger.exists() || self.found.as_ref() == Some(&held.uid) {
+            return Ok(true);
+        }
+        self.place = None;
+        let bundles = &self.shared.hub_bundles;
+        let read = within(self.shared.config.call_timeout, bundles.get_metadata(&held.name)).await;
+        self.enter().await;
+        let is_there = found(read)?.is_some_and(|bundle| {
+            let metadata = bundle.metadata;
+            metadata.uid.as_ref() == Some(&held.uid) && metadata.deletion_timestamp.is_none()
+        });
+        self.found = is_there.then(|| held.uid.clone());
+        Ok(is_there)
     }
 
     /// Which write of which Bundle this is.

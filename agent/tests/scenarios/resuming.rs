@@ -1,20 +1,22 @@
 //! A hub that was away is not asked again for what the agent has.
 
-use crate::world::{Agent, Side, World, config_map, eventually, pass_time, spec};
+use crate::world::{
+    Agent, NAMESPACE, Side, World, bundle, config_map, dispatched, eventually, pass_time, spec,
+};
 use bytes::Bytes;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use futures::stream::pending;
+use http::header::{ACCEPT, CONTENT_LENGTH};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, StreamBody};
 use kube::Client;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
 use parking_lot::Mutex;
 use roundhouse_api::bundle::BundlePhase::Ready;
 use serde_json::{Value, json};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 /// What becomes of what an agent asks about its Bundles.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -36,8 +38,10 @@ enum Mode {
 struct Line {
     mode: Arc<Mutex<Mode>>,
     asked: Arc<Mutex<Vec<String>>>,
-    /// Whether somebody deletes the next Bundle that is read.
-    goes: Arc<AtomicBool>,
+    /// What somebody does before the next Bundle is read. The watch that follows goes through.
+    meanwhile: Arc<Mutex<Option<BoxFuture<'static, ()>>>>,
+    /// What the next list is answered with: it is of before.
+    before: Arc<Mutex<Option<Value>>>,
 }
 
 impl Line {
@@ -86,23 +90,32 @@ impl Line {
         }
         if !is_list {
             self.asked.lock().push(format!("get{name}"));
-            if self.goes.swap(false, Ordering::AcqRel) {
-                let delete = http::Request::delete(path).body(Body::empty()).unwrap();
-                assert!(inner.send(delete).await?.status().is_success());
-                // The watch that follows goes through.
+            let meanwhile = self.meanwhile.lock().take();
+            if let Some(meanwhile) = meanwhile {
+                meanwhile.await;
                 self.set(Mode::Up);
             }
             return Ok(inner.send(request).await?.map(BodyExt::boxed_unsync));
         }
-        let (head, body) = inner.send(request).await?.into_parts();
+        let accepts = request.headers().get(ACCEPT).cloned();
+        let (mut head, body) = inner.send(request).await?.into_parts();
         let body = body.collect_bytes().await?;
-        let list: Value = serde_json::from_slice(&body).unwrap();
-        let items = list["items"].as_array().unwrap();
+        let before = self.before.lock().take();
+        let mut list: Value = before.unwrap_or_else(|| serde_json::from_slice(&body).unwrap());
+        let items = list["items"].as_array_mut().unwrap();
+        if accepts.is_some_and(|accepts| accepts.to_str().unwrap().contains("PartialObjectMetadata")) {
+            for item in items.iter_mut() {
+                item.as_object_mut()
+                    .unwrap()
+                    .retain(|field, _| field == "metadata");
+            }
+        }
         let whole = items.iter().filter(|item| item.get("spec").is_some()).count();
         self.asked
             .lock()
             .push(format!("list of {}, {whole} whole", items.len()));
-        let body = Body::from(body.to_vec()).boxed_unsync();
+        head.headers.remove(CONTENT_LENGTH);
+        let body = Body::from(list.to_string().into_bytes()).boxed_unsync();
         Ok(http::Response::from_parts(head, body))
     }
 }
@@ -198,12 +211,14 @@ async fn where_the_watch_cannot_go_on_only_bundles_that_changed_are_read() {
 async fn a_bundle_that_is_deleted_while_the_bundles_are_looked_over_is_seen_to_go() {
     let (world, line, agent) = two_bundles().await;
     outage(&world, &line, Mode::Refused(410)).await;
-    line.goes.store(true, Ordering::Release);
+    let (api, name) = world.api_of(Side::Hub, &bundle("b"));
+    let delete = async move { drop(api.delete(&name, &DeleteParams::default()).await.unwrap()) };
+    *line.meanwhile.lock() = Some(delete.boxed());
     eventually("its object goes", || async {
         world.live(Side::Member, &config_map("b", "1")).await.is_none()
     })
     .await;
-    assert!(!line.goes.load(Ordering::Acquire), "it was read");
+    assert!(line.meanwhile.lock().is_none(), "it was read");
     assert!(world.ledger("b").await.is_none());
     agent.stop().await;
 }
@@ -232,5 +247,125 @@ async fn a_watch_that_ends_at_once_is_not_opened_at_once_again() {
     world.reported("b", generation, Ready).await;
     let watches = line.take().iter().filter(|asked| *asked == "watch").count();
     assert!((30..400).contains(&watches), "{watches}");
+    agent.stop().await;
+}
+
+/// Given an application whose Bundle has changed when the Bundles are listed, when it is divided into two parts before it is read,
+/// then an object that moves to the new part is not deleted and made again: what a list says is of one moment.
+#[tokio::test(start_paused = true)]
+async fn what_moves_to_a_new_part_while_the_bundles_are_looked_over_stays() {
+    let (first, moves) = (config_map("first", "1"), config_map("moves", "1"));
+    let world = World::embedded().await;
+    let line = Line::default();
+    let hub = line.on(world.hub_client.clone());
+    let agent = world.agent_between(World::config(), hub, world.member_client.clone());
+    let all = [first.clone(), moves.clone()];
+    let generation = world.bundle("default.app", dispatched(&all, "app-v1", 1)).await;
+    world.reported("default.app", generation, Ready).await;
+    pass_time(5).await;
+    let uid = async || {
+        world
+            .live(Side::Member, &moves)
+            .await
+            .map(|live| live["metadata"]["uid"].clone())
+    };
+    let before = uid().await.unwrap();
+
+    line.set(Mode::Away);
+    world.hub.close_watches();
+    pass_time(120).await;
+    let labelled = json!({"metadata": {"labels": {"by": "hand"}}});
+    world.merge(Side::Hub, &bundle("default.app"), labelled).await;
+    let mut new = bundle("default.app.2");
+    new["spec"] = dispatched(&[moves.clone()], "app-v2", 1);
+    let (api, name) = world.api_of(Side::Hub, &bundle("default.app"));
+    let rest = json!({"spec": dispatched(&[first.clone()], "app-v2", 1)});
+    let divide = async move {
+        let new = serde_json::from_value(new).unwrap();
+        api.create(&PostParams::default(), &new).await.unwrap();
+        let rest = Patch::Merge(rest);
+        api.patch(&name, &PatchParams::default(), &rest).await.unwrap();
+    };
+    *line.meanwhile.lock() = Some(divide.boxed());
+    line.set(Mode::Refused(410));
+    world.reported("default.app", generation + 1, Ready).await;
+    world.reported("default.app.2", 1, Ready).await;
+    pass_time(5).await;
+    assert_eq!(uid().await, Some(before), "it was never deleted");
+    agent.stop().await;
+}
+
+/// The Bundles as a list has them now.
+async fn listed(world: &World) -> Value {
+    let api = world.api(Side::Hub, "roundhouse.dev/v1alpha1", "Bundle", NAMESPACE);
+    serde_json::to_value(api.list(&ListParams::default()).await.unwrap()).unwrap()
+}
+
+/// F16: given the only Bundle, which was removed, when a list is answered as of before, to an agent that is started anew or to one
+/// that could not go on where its watch was, then nothing of it is made again.
+#[tokio::test(start_paused = true)]
+async fn f16_a_list_of_before_brings_nothing_back() {
+    for anew in [true, false] {
+        let world = World::embedded().await;
+        let line = Line::default();
+        let hub = line.on(world.hub_client.clone());
+        let start = || world.agent_between(World::config(), hub.clone(), world.member_client.clone());
+        let agent = start();
+        let map = config_map("a", "1");
+        let generation = world.bundle("a", spec(&[map.clone()])).await;
+        world.reported("a", generation, Ready).await;
+        pass_time(5).await;
+        let before = listed(&world).await;
+        world.delete(Side::Hub, &bundle("a")).await;
+        eventually("it is gone", || async {
+            world.live(Side::Member, &map).await.is_none() && world.ledger("a").await.is_none()
+        })
+        .await;
+        pass_time(5).await;
+        let writes = || world.member.counter().total_stored();
+        let written = writes();
+        let runs = if anew {
+            agent.stop().await;
+            None
+        } else {
+            line.set(Mode::Away);
+            world.hub.close_watches();
+            pass_time(120).await;
+            Some(agent)
+        };
+        line.take();
+        *line.before.lock() = Some(before);
+        line.set(if anew { Mode::Silent } else { Mode::Refused(410) });
+        let agent = runs.unwrap_or_else(start);
+        eventually("it is listed", || async { line.before.lock().is_none() }).await;
+        line.set(Mode::Silent);
+        pass_time(60).await;
+        assert_eq!(writes(), written, "{anew}");
+        assert!(world.live(Side::Member, &map).await.is_none());
+        let asked = line.take();
+        assert!(asked.contains(&"get/a".to_owned()), "{asked:?}");
+        let whole = format!("list of 1, {} whole", u8::from(anew));
+        assert!(asked.contains(&whole), "{asked:?}");
+        agent.stop().await;
+    }
+}
+
+/// Given a list of before, when a Bundle that is read is another one than it has, then what is known stands, and the Bundles are
+/// listed once more within five minutes: the hub may have been put back in between.
+#[tokio::test(start_paused = true)]
+async fn where_a_list_and_what_is_read_differ_the_bundles_are_listed_again() {
+    let (world, line, agent) = two_bundles().await;
+    let before = listed(&world).await;
+    let generation = outage(&world, &line, Mode::Up).await;
+    world.reported("b", generation, Ready).await;
+    *line.before.lock() = Some(before);
+    let written = world.writes();
+    pass_time(310).await;
+    assert_eq!(line.take(), ["watch", "list of 2, 0 whole", "get/b", "watch"]);
+    pass_time(310).await;
+    let asked = line.take();
+    assert!(asked.contains(&"list of 2, 0 whole".to_owned()), "{asked:?}");
+    assert!(!asked.contains(&"get/b".to_owned()), "it is as it was");
+    assert_eq!(world.writes(), written);
     agent.stop().await;
 }
