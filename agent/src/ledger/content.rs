@@ -273,6 +273,17 @@ pub(crate) fn obey(ledger: &mut AppliedBundleSpec, evidence: Write<'_>, dispatch
     ledger.generation = ledger.generation.max(evidence.generation);
 }
 
+/// The ledger of a bundle that is paused: that is obeyed, and its objects are as they were. A removal that was begun on the word
+/// of another Bundle of that name stays that one's.
+pub(crate) fn pause(before: &AppliedBundleSpec, pausing: Write<'_>, dispatched: bool) -> AppliedBundleSpec {
+    let mut after = before.clone();
+    let is_begun = before.objects.iter().any(|entry| is_leaving(entry.outcome));
+    if before.bundle_uid == pausing.uid || !is_begun {
+        obey(&mut after, pausing, dispatched);
+    }
+    after
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -434,6 +445,41 @@ mod tests {
         // It was made again.
         assert_eq!(obeyed("v", Some(1), 3), expected("v", "23", Some(1), 3, true));
         assert_eq!(obeyed("v", None, 3), expected("v", "23", None, 3, false));
+    }
+
+    #[test]
+    fn a_pause_is_obeyed_and_moves_no_object() {
+        let wanted = [key("a")];
+        let applied = settle(
+            &intend(&AppliedBundleSpec::default(), &intentions(3, &wanted, &[])),
+            &BTreeMap::from([(key("a"), ours("1", "d"))]),
+            true,
+        );
+        let write = |uid, generation| Write {
+            uid,
+            version: "23",
+            epoch: Some(1),
+            generation,
+            ignored: false,
+        };
+        let paused = pause(&applied, write("u", 4), true);
+        assert_eq!((paused.generation, paused.state), (4, LedgerState::Applied));
+        assert_eq!(paused.objects, applied.objects);
+        assert_eq!(pause(&paused, write("u", 4), true), paused, "once");
+        let next = intend(&paused, &intentions(5, &wanted, &[]));
+        assert_eq!((next.generation, next.state), (5, LedgerState::Applying));
+        // One that was made again.
+        let other = pause(&applied, write("v", 1), false);
+        let expected = ("v", Some("23"), 1, false);
+        let version = other.bundle_version.as_deref();
+        assert_eq!(
+            (&*other.bundle_uid, version, other.generation, other.dispatched),
+            expected
+        );
+        // Its predecessor's removal is none of its own.
+        let leaving = remove_all(&applied, false, None, None);
+        assert_eq!(pause(&leaving, write("v", 1), false), leaving);
+        assert_eq!(pause(&leaving, write("u", 4), true).generation, 4);
     }
 
     #[test]

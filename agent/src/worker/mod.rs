@@ -18,7 +18,7 @@ use crate::bundle::{Content, Held, Presence};
 use crate::delay::{backoff, spread};
 use crate::error::CallError;
 use crate::executor::{Account, ExecutorError};
-use crate::ledger::{Ledger, Settled};
+use crate::ledger::{Ledger, Settled, pause};
 use crate::member::{found, within};
 use crate::object::ObjectKey;
 use crate::observe::Rules;
@@ -355,6 +355,9 @@ impl Worker {
             }
             Intent::Remove => self.remove(Some(held), Some(self.write(held)), &spec).await,
             Intent::Hold { reason, message } => {
+                if spec.paused == Some(true) {
+                    self.obey_pause(held, &spec).await?;
+                }
                 self.hold(held, spec.epoch, reason, &message).await?;
                 // The agent's Lease may come back, and with it the confirmation.
                 Ok(if asks { Next::Retry } else { Next::Resync })
@@ -381,6 +384,20 @@ impl Worker {
         });
         self.found = is_there.then(|| held.uid.clone());
         Ok(is_there)
+    }
+
+    /// Records that a pause is obeyed: without it, a hub that went back to before it would go on over what somebody does by hand
+    /// meanwhile. What the agent holds back against a Bundle (one without manifests or evidence) is not obeyed, and moves nothing.
+    async fn obey_pause(&mut self, held: &Held, spec: &BundleSpec) -> Result<(), CallError> {
+        if !self.ledger.exists() {
+            return Ok(());
+        }
+        let next = pause(
+            self.ledger.spec(),
+            self.write(held),
+            spec.application_ref.is_some(),
+        );
+        self.ledger.write(next).await
     }
 
     /// Which write of which Bundle this is.

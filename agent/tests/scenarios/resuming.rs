@@ -1,7 +1,8 @@
 //! A hub that was away is not asked again for what the agent has.
 
 use crate::world::{
-    Agent, NAMESPACE, Side, World, bundle, config_map, dispatched, eventually, pass_time, spec,
+    Agent, NAMESPACE, Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time,
+    reason, spec,
 };
 use bytes::Bytes;
 use futures::FutureExt;
@@ -367,5 +368,62 @@ async fn where_a_list_and_what_is_read_differ_the_bundles_are_listed_again() {
     assert!(asked.contains(&"list of 2, 0 whole".to_owned()), "{asked:?}");
     assert!(!asked.contains(&"get/b".to_owned()), "it is as it was");
     assert_eq!(world.writes(), written);
+    agent.stop().await;
+}
+
+/// F9: given a Bundle that was paused, and somebody who works on the cluster by hand, when a list shows it as it was before the
+/// pause, then it is ignored; the pause costs one write.
+#[tokio::test(start_paused = true)]
+async fn f9_a_pause_is_not_undone_by_a_hub_that_went_back_to_before_it() {
+    let world = World::embedded().await;
+    let line = Line::default();
+    let hub = line.on(world.hub_client.clone());
+    let start = || world.agent_between(World::config(), hub.clone(), world.member_client.clone());
+    let agent = start();
+    let map = config_map("a", "1");
+    let generation = world.bundle("a", spec(&[map.clone()])).await;
+    world.reported("a", generation, Ready).await;
+    pass_time(5).await;
+    let before = listed(&world).await;
+    let paused = world.bundle("a", json!({"paused": true})).await;
+    let says = |status: &roundhouse_api::bundle::BundleStatus| reason(status, "Progressing");
+    eventually_with(
+        "it is paused",
+        || world.status("a"),
+        |status| says(status) == "Paused",
+    )
+    .await;
+    let ledger = world.ledger("a").await.unwrap()["spec"].clone();
+    assert_eq!(
+        (&ledger["generation"], &ledger["state"]),
+        (&json!(paused), &json!("Applied"))
+    );
+    let theirs = json!({"data": {"key": "theirs"}});
+    world.merge(Side::Member, &map, theirs).await;
+    pass_time(130).await;
+    let written = world.writes();
+    pass_time(700).await;
+    assert_eq!(world.writes(), written, "a pause writes nothing");
+    agent.stop().await;
+
+    *line.before.lock() = Some(before);
+    line.set(Mode::Silent);
+    let agent = start();
+    eventually_with(
+        "it is ignored",
+        || world.status("a"),
+        |status| says(status) == "OldGeneration",
+    )
+    .await;
+    pass_time(60).await;
+    let value = async || world.live(Side::Member, &map).await.unwrap()["data"]["key"].clone();
+    assert_eq!(value().await, "theirs");
+    agent.stop().await;
+
+    line.set(Mode::Up);
+    let agent = start();
+    let on = world.bundle("a", json!({"paused": false})).await;
+    world.reported("a", on, Ready).await;
+    assert_eq!(value().await, "1", "it goes on");
     agent.stop().await;
 }
