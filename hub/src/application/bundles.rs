@@ -347,6 +347,10 @@ impl Writer<'_> {
         let _place = self.places.acquire().await;
         match removal::next(&bundle, Some(&deletion)) {
             Removal::Confirm => self.confirm(&bundle, &deletion).await?,
+            // Of the epoch that its agent obeys it is no word yet.
+            Removal::Delete | Removal::Await if bundle.is_of_an_earlier_term(self.epoch) => {
+                self.confirm(&bundle, &deletion).await?;
+            }
             Removal::Delete => self.delete(&bundle).await?,
             // What holds it now is somebody else's.
             Removal::Release if !bundle.finalizers.iter().any(|f| f == BUNDLE_FINALIZER) => return Ok(false),

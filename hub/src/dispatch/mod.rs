@@ -18,8 +18,8 @@
 //! | [`expiry`] | when does a hand-written Bundle go by itself? |
 //! | [`removal`] | what may go, in which order, within which budget? |
 //!
-//! Architecture Invariant: epoch, revision and stamps alone never cause a write here (after a confirmed restore the application
-//! controller's `going_back` raises epochs); a Bundle is removed only after its
+//! Architecture Invariant: epoch, revision and stamps alone never cause a write here, but of a Bundle of an earlier term that
+//! its agent ignores (after a confirmed restore the application controller's `going_back` raises epochs); a Bundle is removed only after its
 //! `spec.deletion` was written.
 
 pub mod content;

@@ -4,7 +4,7 @@ use crate::render;
 use kube::ResourceExt;
 use roundhouse_api::{
     application::LetGo,
-    bundle::{Bundle, BundleSpec, BundleStatus, Deletion, ManifestConfig, UpdateStrategyType},
+    bundle::{Bundle, BundleSpec, BundleStatus, Deletion, ManifestConfig, OLD_EPOCH, UpdateStrategyType},
     names::{cluster_of_namespace, label, step_of_bundle},
 };
 use std::collections::BTreeMap;
@@ -107,6 +107,19 @@ impl Observed {
     pub fn is_ignored(&self) -> bool {
         let status = self.status.as_ref();
         status.is_some_and(|status| status.ignores(self.generation).is_some())
+    }
+
+    /// Whether its agent ignores it because it is of a term before the one that it obeys, and in the term of this epoch would not: a
+    /// hub that does not lead any more has sent it, and it arrived late.
+    pub fn is_of_an_earlier_term(&self, epoch: i64) -> bool {
+        let Some(status) = &self.status else {
+            return false;
+        };
+        let ignored = status.ignores(self.generation);
+        let obeyed = status.epoch.unwrap_or(0);
+        ignored.is_some_and(|why| why.reason == OLD_EPOCH)
+            && self.spec.epoch.unwrap_or(0) < epoch
+            && obeyed <= epoch
     }
 
     /// The step whose object it carries.

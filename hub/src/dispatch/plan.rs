@@ -346,7 +346,8 @@ pub(super) fn todo(wanted: &Wanted, existing: &Observed) -> Todo {
         .filter(|(key, _)| key.as_str() != label::STEP)
         .all(|(key, value)| existing.labels.get(key) == Some(value));
     let finalized = existing.finalizers.iter().any(|f| f == BUNDLE_FINALIZER);
-    let same = labelled && finalized && same_spec(&wanted.spec, &existing.spec) && !existing.hash_mismatch();
+    let heeded = !existing.hash_mismatch() && !existing.is_of_an_earlier_term(wanted.spec.epoch.unwrap_or(0));
+    let same = labelled && finalized && same_spec(&wanted.spec, &existing.spec) && heeded;
     if same { Todo::Nothing } else { Todo::Replace }
 }
 

@@ -275,6 +275,58 @@ fn a_hash_mismatch_is_rewritten() {
     assert_eq!(store.writes, 2);
 }
 
+/// A hub that does not lead any more has made it, and the request came late: its agent obeys a later term.
+#[test]
+fn what_came_late_from_an_earlier_term_is_written_anew() {
+    let mut store = Store::default();
+    store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
+    let bundle = store.only();
+    for (reason, generation, obeyed, own, expected) in [
+        ("OldEpoch", 1, 2, 2, plan::Todo::Replace),
+        ("OldEpoch", 1, 2, 3, plan::Todo::Replace),
+        // That was said of another generation, or this hub would not be obeyed, either.
+        ("OldEpoch", 2, 2, 2, plan::Todo::Nothing),
+        ("OldEpoch", 1, 3, 2, plan::Todo::Nothing),
+        ("OldEpoch", 1, 1, 1, plan::Todo::Nothing),
+        // Nobody has said yet that the hub went back on purpose.
+        ("OldGeneration", 1, 2, 2, plan::Todo::Nothing),
+    ] {
+        let mut status = report(bundle, BundlePhase::Ready);
+        status.epoch = Some(obeyed);
+        roundhouse_api::condition::set(
+            &mut status.conditions,
+            roundhouse_api::condition::Verdict {
+                type_: "Progressing",
+                status: roundhouse_api::condition::Status::False,
+                reason,
+                message: String::new(),
+            },
+            Some(generation),
+            jiff::Timestamp::UNIX_EPOCH,
+        );
+        bundle.status = Some(status);
+        let observed = Observed::of(bundle.clone()).unwrap();
+        let observed = BTreeMap::from([("c1".to_owned(), vec![Arc::new(observed)])]);
+        let plan = super::plan(&Request {
+            application: &application(),
+            content: &content(1, "a"),
+            former: &BTreeMap::new(),
+            shares: &BTreeMap::from([("c1".to_owned(), share(3, true))]),
+            observed: &observed,
+            apply_once: None,
+            apply_once_rules: &[],
+            executor: None,
+            manifest_configs: &[],
+            epoch: own,
+        });
+        let Target::Bundles(wanted) = &plan.targets["c1"] else {
+            panic!("{plan:?}")
+        };
+        assert_eq!(wanted[0].todo, expected, "{reason} {generation} {obeyed} {own}");
+        assert_eq!(wanted[0].spec.epoch, Some(own));
+    }
+}
+
 #[test]
 fn clusters_without_a_share() {
     let mut store = Store::default();
