@@ -348,6 +348,7 @@ impl Controller {
             options: self.options.clone(),
             clock: self.clock.clone(),
             hub_id: self.hub_id.clone(),
+            epoch: self.leading.term().map(|term| term.epoch),
             namespace: self.seen.namespaces.get("", &namespace).cloned(),
             lease: self.seen.leases.get(&namespace, AGENT_LEASE).cloned(),
             report: self.seen.reports.get(&namespace, &name).cloned(),

@@ -1,9 +1,10 @@
 //! A cluster leaves: its bundles are let go by its agent, or deleted by it, or forgotten; then goes what the hub made for it.
 //!
 //! Nothing is taken for done that the agent has not said, unless somebody who administers the hub says to forget it: then the
-//! objects in the cluster stay as they are.
+//! objects in the cluster stay as they are. What its agent holds of Bundles that are not there any more is told, too (`told`).
 
 mod remains;
+mod told;
 
 use super::{ClusterError, join::rights::Rights, objects::Kept};
 use crate::relist::older;
@@ -24,7 +25,7 @@ use roundhouse_api::{
     names::{AgentName, BUNDLE_FINALIZER, ClusterName},
 };
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Bundles that are looked at in one pass.
 const PAGE: u32 = 100;
@@ -116,13 +117,24 @@ fn due(bundle: &Bundle, how: Leave) -> Due {
 
 /// Takes the leaving of a cluster one step further.
 ///
-/// `available` is whether its agent is heard of.
-pub(super) async fn step(client: &Client, cluster: &Cluster, available: bool) -> Result<Left, ClusterError> {
+/// `available` is whether its agent is heard of, `epoch` the fencing epoch of this hub.
+pub(super) async fn step(
+    client: &Client,
+    cluster: &Cluster,
+    available: bool,
+    epoch: Option<i64>,
+) -> Result<Left, ClusterError> {
     let Ok(name) = ClusterName::new(cluster.name_any()) else {
         return Ok(Left::Whole);
     };
     let how = cluster.spec.leave.unwrap_or_default();
-    let leaving = Leaving { client, name: &name };
+    let leaving = Leaving {
+        client,
+        name: &name,
+        how,
+        available,
+        epoch,
+    };
     let home = Kept {
         api: Api::<Namespace>::all(client.clone()),
         cluster: name.as_str(),
@@ -140,10 +152,12 @@ pub(super) async fn step(client: &Client, cluster: &Cluster, available: bool) ->
             leaving.identity().await?;
         }
         let since = cluster.resource_version().unwrap_or_default();
-        if let Some(waiting) = leaving.bundles(how, available, &since).await? {
+        // What nothing can be made in any more can be told nothing more, either.
+        let stands = namespace.metadata.deletion_timestamp.is_none();
+        if let Some(waiting) = leaving.bundles(stands, &since).await? {
             return Ok(waiting);
         }
-        if namespace.metadata.deletion_timestamp.is_none() {
+        if stands {
             home.delete(&namespace).await?;
         }
         let mut message = format!("its namespace {} is being removed", name.namespace());
@@ -165,15 +179,25 @@ pub(super) async fn step(client: &Client, cluster: &Cluster, available: bool) ->
 struct Leaving<'a> {
     client: &'a Client,
     name: &'a ClusterName,
+    how: Leave,
+    /// Whether its agent is heard of.
+    available: bool,
+    epoch: Option<i64>,
 }
 
 impl Leaving<'_> {
+    fn api(&self) -> Api<Bundle> {
+        Api::namespaced(self.client.clone(), &self.name.namespace())
+    }
+
     /// Takes each Bundle one step further; what is waited for, if any is left. `since` is the version at which the cluster was
-    /// seen to leave.
-    async fn bundles(&self, how: Leave, available: bool, since: &str) -> Result<Option<Left>, ClusterError> {
-        let api: Api<Bundle> = Api::namespaced(self.client.clone(), &self.name.namespace());
+    /// seen to leave, `stands` whether its namespace is not being removed yet.
+    async fn bundles(&self, stands: bool, since: &str) -> Result<Option<Left>, ClusterError> {
+        let (api, how) = (self.api(), self.how);
+        let tells = stands && how != Leave::Forget;
         let (mut token, mut left): (Option<String>, Option<u64>) = (None, None);
         let (mut moved, mut waiting, mut refused) = (false, None, None);
+        let mut told = BTreeSet::new();
         loop {
             let page = ListParams::default().limit(PAGE);
             let page = match &token {
@@ -185,17 +209,23 @@ impl Leaving<'_> {
             if left.is_none() && list.items.is_empty() {
                 // There may have been none then: only a list that is no older than the wish to leave says that none is left.
                 let version = list.metadata.resource_version.unwrap_or_default();
-                let message =
-                    "the API server lists its bundles as they were before it was to leave; it is asked again";
-                return Ok(older(since, &version).then(|| Left::Waiting {
-                    message: message.to_owned(),
-                    again: SOON,
-                }));
+                if older(since, &version) {
+                    let message = "the API server lists its bundles as they were before it was to leave; it is asked again";
+                    return Ok(Some(Left::Waiting {
+                        message: message.to_owned(),
+                        again: SOON,
+                    }));
+                }
+                break;
             }
             let more = list.metadata.remaining_item_count.unwrap_or_default();
             left.get_or_insert(list.items.len() as u64 + u64::try_from(more).unwrap_or_default());
             for bundle in &list.items {
                 let due = due(bundle, how);
+                if tells && due == Due::Release && told::is_bare(bundle) {
+                    told.insert(bundle.name_any());
+                    continue;
+                }
                 if due == Due::Await {
                     waiting.get_or_insert_with(|| bundle.name_any());
                     continue;
@@ -212,16 +242,73 @@ impl Leaving<'_> {
                 break;
             }
         }
-        let left = left.unwrap_or_default();
-        let mut message = waits_for(self.name, (how, available), left, waiting.as_ref());
+        if !moved && waiting.is_none() && refused.is_none() {
+            return match tells {
+                true => self.tell(&told).await,
+                false => Ok(None),
+            };
+        }
+        Ok(Some(self.waits(
+            left.unwrap_or_default(),
+            waiting.as_ref(),
+            moved,
+            refused,
+        )))
+    }
+
+    /// Makes a Bundle of each name of which the cluster has objects and no Bundle: it tells the agent what becomes of them. What is
+    /// waited for, if anything is. Those that are `told` stay until all are, as nobody else keeps in mind that they were.
+    async fn tell(&self, told: &BTreeSet<String>) -> Result<Option<Left>, ClusterError> {
+        let holding = told::holding(self.client, self.name).await?;
+        let (mut made, mut first, mut refused) = (0, None, None);
+        for (bundle, owner) in &holding.bundles {
+            if told.contains(bundle) {
+                continue;
+            }
+            let untold = told::bundle(self.name, bundle, owner.as_ref(), (self.how, self.epoch));
+            match self.api().create(&writes::post(), &untold).await {
+                // Made meanwhile, it is seen to as the others are.
+                Err(Error::Api(status)) if status.is_already_exists() => made += 1,
+                Err(error) => {
+                    let error = self.failed("telling its agent what becomes of what it holds")(error);
+                    refused.get_or_insert((bundle.clone(), error));
+                }
+                Ok(_) => made += 1,
+            }
+            first.get_or_insert_with(|| bundle.clone());
+        }
+        if first.is_some() {
+            return Ok(Some(self.waits(made, first.as_ref(), made > 0, refused)));
+        }
+        Ok((holding.more > 0).then(|| {
+            let more = holding.more;
+            let mut message = format!(
+                "its agent holds objects of {more} more bundles that are not there any more, and has not named them yet"
+            );
+            message.push_str(&never(self.name, self.available));
+            Left::Waiting {
+                message,
+                again: LATER,
+            }
+        }))
+    }
+
+    fn waits(
+        &self,
+        left: u64,
+        first: Option<&String>,
+        moved: bool,
+        refused: Option<(String, ClusterError)>,
+    ) -> Left {
+        let mut message = waits_for(self.name, (self.how, self.available), left, first);
         if let Some((bundle, error)) = refused {
             tracing::warn!(cluster = self.name.as_str(), bundle, %error, "the bundle is not let go yet");
             message.push_str(&format!("; bundle {bundle}: {error}"));
         }
-        Ok(Some(Left::Waiting {
+        Left::Waiting {
             message,
             again: if moved { SOON } else { LATER },
-        }))
+        }
     }
 
     async fn take(&self, api: &Api<Bundle>, bundle: &Bundle, due: Due) -> Result<(), ClusterError> {
@@ -325,12 +412,18 @@ fn waits_for(
         Leave::Forget => return format!("{bundles} of it are being forgotten"),
     };
     let mut message = format!("the agent is to {does} {bundles}{named}");
-    if !available {
-        message.push_str(&format!(
-            "; it is not heard of: when it never comes back, roundhouse leave {name} --force forgets it and leaves its objects as they are"
-        ));
-    }
+    message.push_str(&never(name, available));
     message
+}
+
+/// What to do about an agent that never comes back.
+fn never(name: &ClusterName, available: bool) -> String {
+    match available {
+        true => String::new(),
+        false => format!(
+            "; it is not heard of: when it never comes back, roundhouse leave {name} --force forgets it and leaves its objects as they are"
+        ),
+    }
 }
 
 /// That a cluster leaves, and what is waited for.

@@ -37,6 +37,8 @@ pub(super) struct Pass {
     pub(super) options: ClusterOptions,
     pub(super) clock: SharedClock,
     pub(super) hub_id: String,
+    /// Fencing epoch of this hub.
+    pub(super) epoch: Option<i64>,
     pub(super) cluster: Arc<Cluster>,
     pub(super) namespace: Option<Arc<Namespace>>,
     pub(super) lease: Option<Arc<Lease>>,
@@ -120,7 +122,7 @@ impl Pass {
         let mut look_again = (!settled && !leaving).then(|| after(now, LOOK_AGAIN));
         if leaving {
             let available = condition::is_true(&status.conditions, AVAILABLE);
-            match leave::step(&self.client, &self.cluster, available).await? {
+            match leave::step(&self.client, &self.cluster, available, self.epoch).await? {
                 leave::Left::Whole => return self.release().await,
                 leave::Left::Waiting { message, again } => {
                     let generation = self.cluster.metadata.generation;

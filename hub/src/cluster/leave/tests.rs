@@ -8,11 +8,13 @@ use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v
 use kube::api::DeleteParams;
 use kube::api::PatchParams;
 use kube::api::PostParams;
+use kube::{api::DynamicObject, core::ApiResource};
 use roundhouse_api::condition;
 use roundhouse_api::{
+    application::Application,
     bundle::{BundleStatus, DeleteOption},
     clock::SharedClock,
-    cluster::ClusterSpec,
+    cluster::{ClusterReport, ClusterSpec},
     names::{AGENT_LEASE, CLUSTER_FINALIZER},
 };
 use roundhouse_apiserver::Server;
@@ -376,7 +378,7 @@ fn refusing(inner: &Client, names: fn(&str) -> bool) -> Client {
 
 /// Takes the leaving of a cluster one step further; what is waited for.
 async fn waits(client: &Client, cluster: &Cluster) -> String {
-    match step(client, cluster, true).await.unwrap() {
+    match step(client, cluster, true, Some(1)).await.unwrap() {
         Left::Waiting { message, .. } => message,
         Left::Whole => panic!("nothing is waited for"),
     }
@@ -425,4 +427,88 @@ async fn behind_a_page_of_bundles_that_wait_others_are_told() {
         let bundle = hub.bundles("c1").get(name).await.unwrap();
         assert!(bundle.spec.deletion.is_some(), "{name}");
     }
+}
+
+/// Given Bundles that somebody deleted and whose objects the agent holds, when the cluster leaves, then the agent is told what becomes of
+/// those, too, and is waited for: once, whatever its report and the application go on saying.
+#[tokio::test(start_paused = true)]
+async fn what_an_agent_holds_of_bundles_that_are_gone_does_not_stay_behind() {
+    for (how, policy) in [
+        (None, Some(PropagationPolicy::Orphan)),
+        (Some(Leave::DeleteResources), None),
+    ] {
+        let hub = Hub::start().await;
+        hub.cluster("c1").await;
+        let report = json!({"metadata": {"name": "c1"}, "spec": {"agentVersion": "0.1.0",
+            "held": ["default.held", "theirs"], "heldCount": 2}});
+        let reports: Api<ClusterReport> = Api::namespaced(hub.client.clone(), "cluster-c1");
+        let report = serde_json::from_value(report).unwrap();
+        reports.create(&PostParams::default(), &report).await.unwrap();
+        let resource = ApiResource::erase::<Application>(&());
+        let applications: Api<DynamicObject> = Api::namespaced_with(hub.client.clone(), "default", &resource);
+        let web = DynamicObject::new("web", &resource).data(json!({"spec": {"components": []}}));
+        applications.create(&PostParams::default(), &web).await.unwrap();
+        let noted = json!({"status": {"letGo": [{"cluster": "c1", "bundle": "default.web.2"}]}});
+        applications
+            .patch_status("web", &PatchParams::default(), &Patch::Merge(noted))
+            .await
+            .unwrap();
+        hub.leave("c1", how).await;
+        hub.until_told("c1").await;
+        hub.clean("c1", "by-hand").await;
+        hub.clean("c1", "default.web").await;
+        let gone = ["default.held", "default.web.2", "theirs"];
+        let told = until("the agent to be told", async || {
+            let all = hub.bundles("c1").list(&ListParams::default()).await.unwrap();
+            let deleting = |bundle: &Bundle| bundle.metadata.deletion_timestamp.is_some();
+            (all.items.len() == gone.len() && all.items.iter().all(deleting)).then_some(all.items)
+        })
+        .await;
+        let names: Vec<String> = told.iter().map(ResourceExt::name_any).collect();
+        assert_eq!(names, gone);
+        for bundle in &told {
+            assert_eq!(
+                bundle.spec.deletion.as_ref().unwrap().confirmed_by,
+                Deletion::CLUSTER_LEFT
+            );
+            assert_eq!(bundle.spec.epoch, Some(1), "an agent obeys no earlier one");
+            let option = bundle.spec.delete_option.as_ref();
+            assert_eq!(option.map(|option| option.propagation_policy), policy);
+        }
+        let of = told[1].spec.application_ref.clone().unwrap();
+        assert_eq!((of.namespace.as_str(), of.name.as_str()), ("default", "web"));
+        hub.clean("c1", gone[0]).await;
+        hub.clean("c1", gone[1]).await;
+        // Silence is no answer.
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert!(hub.clusters().get_opt("c1").await.unwrap().is_some());
+        hub.clean("c1", gone[2]).await;
+        hub.until_gone("c1").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_agent_holds_and_does_not_name_is_waited_for() {
+    let hub = Hub::start().await;
+    hub.cluster("c1").await;
+    let report = json!({"metadata": {"name": "c1"}, "spec": {"agentVersion": "0.1.0", "heldCount": 2}});
+    let reports: Api<ClusterReport> = Api::namespaced(hub.client.clone(), "cluster-c1");
+    let report = serde_json::from_value(report).unwrap();
+    reports.create(&PostParams::default(), &report).await.unwrap();
+    hub.leave("c1", Some(Leave::DeleteResources)).await;
+    hub.until_told("c1").await;
+    hub.clean("c1", "by-hand").await;
+    hub.clean("c1", "default.web").await;
+    until("what is not named", async || {
+        let conditions = hub.clusters().get("c1").await.unwrap().status?.conditions;
+        let leaving = condition::get(&conditions, LEAVING)?;
+        leaving
+            .message
+            .contains("holds objects of 2 more bundles")
+            .then_some(())
+    })
+    .await;
+    let none = Patch::Merge(json!({"spec": {"heldCount": 0}}));
+    reports.patch("c1", &PatchParams::default(), &none).await.unwrap();
+    hub.until_gone("c1").await;
 }
