@@ -12,7 +12,7 @@ use crate::{
 use futures::{FutureExt, Stream, StreamExt, TryFutureExt, stream};
 use kube::{Api, Client, api::Patch};
 use roundhouse_api::{
-    application::LetGo,
+    application::{LetGo, ValidApplication},
     bundle::{ApplicationRef, Bundle, BundleSpec, Deletion},
     names::{BUNDLE_FINALIZER, cluster_namespace},
 };
@@ -63,6 +63,16 @@ async fn count(writes: &mut (impl Stream<Item = Result<bool, PassError>> + Unpin
         }
     }
     written
+}
+
+/// On what terms agents treat what an application has in clusters: every Bundle of it says so.
+pub(super) fn terms(valid: &ValidApplication, namespace: &str) -> BundleSpec {
+    BundleSpec {
+        apply_once: valid.apply_once,
+        apply_once_rules: valid.apply_once_rules.clone(),
+        executor: valid.executor(namespace),
+        ..BundleSpec::default()
+    }
 }
 
 /// Replicas that the Bundles of a cluster asked for, against those that they are to ask for.
@@ -194,10 +204,12 @@ impl Writer<'_> {
         written
     }
 
-    /// Makes a Bundle that has nothing but the evidence for removal: its cluster may hold objects of one that was let go.
+    /// Makes a Bundle that has nothing but the evidence for removal, on the [`terms`] of the application: its cluster may hold
+    /// objects of one that was let go, and what apply-once keeps it keeps here, too.
     pub(super) async fn entomb(
         self,
         application: &ApplicationRef,
+        terms: &BundleSpec,
         deletion: Deletion,
         of: &LetGo,
     ) -> Result<bool, PassError> {
@@ -206,7 +218,7 @@ impl Writer<'_> {
             revision: Some(deletion.revision.clone()),
             epoch: Some(self.epoch),
             deletion: Some(deletion),
-            ..BundleSpec::default()
+            ..terms.clone()
         };
         let wanted = Wanted {
             namespace: cluster_namespace(&of.cluster),

@@ -1,7 +1,7 @@
 //! The two ends of an application: its finalizer, and its deletion.
 
 use super::{
-    Key,
+    Key, bundles,
     cache::Stored,
     error::PassError,
     pass::{Hub, Outcome},
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::writes;
 use kube::api::Patch;
-use roundhouse_api::names::APPLICATION_FINALIZER;
+use roundhouse_api::{bundle::BundleSpec, names::APPLICATION_FINALIZER};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
@@ -18,6 +18,15 @@ const LIST_AGAIN: Duration = Duration::from_secs(5);
 
 /// Why an application stays whose Bundles are all gone.
 const SENT: &str = "; a bundle was sent, and nobody has answered: it may arrive within ten minutes, and is waited for so long";
+
+/// On whose behalf and on what terms its objects are removed; as the agents do it by themselves, if its spec is not understood.
+fn terms(app: &Stored) -> BundleSpec {
+    let object: Value = serde_json::from_slice(&app.bytes).unwrap_or_default();
+    let valid = object.get("spec").and_then(|spec| app.understand(spec).ok());
+    valid.map_or_else(BundleSpec::default, |valid| {
+        bundles::terms(&valid, &app.namespace)
+    })
+}
 
 impl Hub {
     pub(super) async fn delete(&self, key: &Key, app: Arc<Stored>) -> Result<Outcome, PassError> {
@@ -31,7 +40,8 @@ impl Hub {
         }
         let owed = removing::owed(&app, &self.cache.all_bundles(key), &self.cache.fleet());
         let owed = removing::with_application(&app, owed);
-        let (mut written, owed, _) = removing::tell_owed(self.writer(key), &app, owed).await;
+        let terms = terms(&app);
+        let (mut written, owed, _) = removing::tell_owed(self.writer(key), &app, &terms, owed).await;
         // Confirm, delete, and release what needs no agent: at most three writes for a Bundle.
         for _ in 0..3 {
             let done = removing::delete(self.writer(key), &app, &self.cache.all_bundles(key)).await;

@@ -7,7 +7,7 @@
 use super::{
     Key, acting,
     admission::ADMIT_AGAIN,
-    bundles::{Writer, Written},
+    bundles::{self, Writer, Written},
     cache::{Cache, Stored},
     error::PassError,
     events::{About, Recorder, Transition},
@@ -611,7 +611,8 @@ impl Hub {
             written = written.and(self.writer(delivery.key).remove(judged.due).await);
             if let Some(app) = self.cache.application(delivery.key) {
                 let writer = self.writer(delivery.key);
-                let (told, _, done) = removing::tell_owed(writer, &app, judged.owed).await;
+                let terms = bundles::terms(&delivery.valid, &delivery.application.namespace);
+                let (told, _, done) = removing::tell_owed(writer, &app, &terms, judged.owed).await;
                 written = written.and(told);
                 outcome.untold.extend(done);
             }

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use kube::{Api, api::ListParams};
 use roundhouse_api::{
     application::{LetGo, Removals, WorkflowStatus},
-    bundle::{ApplicationRef, Deletion},
+    bundle::{ApplicationRef, BundleSpec, Deletion},
     names::{annotation, bundle_name, label, step_bundle_name, step_of_bundle},
 };
 use std::{
@@ -269,12 +269,14 @@ pub(super) fn owed(
         .collect()
 }
 
-/// Tells those clusters: a Bundle is made that has nothing but the evidence for removal. Whom it did not get to is still owed it; whose
+/// Tells those clusters: a Bundle is made that has nothing but the evidence for removal, on the `terms` of the application. Whom it
+/// did not get to is still owed it; whose
 /// Bundle of that name is somebody else's, or who has no namespace any more, cannot be told. Whom nobody has to tell any more comes
 /// last.
 pub(super) async fn tell_owed(
     writer: Writer<'_>,
     app: &Stored,
+    terms: &BundleSpec,
     owed: Vec<(LetGo, Deletion)>,
 ) -> (Written, Vec<LetGo>, Vec<LetGo>) {
     let application = ApplicationRef {
@@ -284,7 +286,7 @@ pub(super) async fn tell_owed(
     };
     let (mut written, mut left, mut done) = (Written::default(), Vec::new(), Vec::new());
     for (note, deletion) in owed {
-        match writer.entomb(&application, deletion, &note).await {
+        match writer.entomb(&application, terms, deletion, &note).await {
             Ok(made) => written.count += usize::from(made),
             Err(PassError::Foreign { .. }) => done.push(note),
             Err(PassError::Api { source, .. }) if matches!(&*source, kube::Error::Api(s) if s.code == 404) => {
@@ -387,7 +389,7 @@ mod tests {
     use kube::api::{DeleteParams, PostParams};
     use roundhouse_api::{
         application::{MAX_LET_GO, MAX_LET_GO_UNWANTED},
-        bundle::BundleSpec,
+        bundle::{ApplyOnce, ApplyOnceRule, Executor},
         cluster::Cluster,
     };
     use serde_json::json;
@@ -413,7 +415,14 @@ mod tests {
             bundle: "default.web".to_owned(),
         });
         let owed = with_application(&app, owed.to_vec());
-        let (written, left, done) = tell_owed(writer(&client, &cache, &key, &places), &app, owed).await;
+        let terms = BundleSpec {
+            apply_once: Some(ApplyOnce::Once),
+            apply_once_rules: vec![ApplyOnceRule::default()],
+            executor: Some(Executor::default()),
+            ..BundleSpec::default()
+        };
+        let (written, left, done) =
+            tell_owed(writer(&client, &cache, &key, &places), &app, &terms, owed).await;
         let done: Vec<&str> = done.iter().map(|note| note.cluster.as_str()).collect();
         assert_eq!(done, ["theirs"]);
         assert!(
@@ -422,8 +431,12 @@ mod tests {
             written.error
         );
         assert_eq!(written.count, 1);
-        let told = held.get("default.web").await.unwrap().spec.deletion.unwrap();
-        assert_eq!(told.confirmed_by, Deletion::APPLICATION_DELETED);
+        let told = held.get("default.web").await.unwrap().spec;
+        assert_eq!(
+            (told.apply_once, &told.apply_once_rules, &told.executor),
+            (terms.apply_once, &terms.apply_once_rules, &terms.executor)
+        );
+        assert_eq!(told.deletion.unwrap().confirmed_by, Deletion::APPLICATION_DELETED);
         assert_eq!(theirs.get("default.web").await.unwrap().spec.deletion, None);
     }
 

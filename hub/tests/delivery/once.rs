@@ -150,6 +150,50 @@ async fn a_placement_that_moves_away_waits_until_its_refused_removal_is_confirme
     assert!(!condition::is_true(&status.conditions, "DeletesHeld"));
 }
 
+/// Given a Bundle that somebody deleted and that is not wanted again, when its cluster is told to remove the objects, then on the terms of
+/// the application: nobody has confirmed that workloads go, and where they still run the agent asks.
+#[tokio::test(start_paused = true)]
+async fn what_was_let_go_is_kept_by_apply_once_as_everything_else() {
+    const ALL: [&str; 5] = ["c1", "c2", "c3", "c4", "c5"];
+    let world = World::five_on_any_server().await;
+    let on = |clusters: &[&str]| {
+        let mut spec = with_policy(&json!({"enable": true}));
+        spec["workflow"] = json!({"steps": [{"name": "all", "type": "deploy", "properties": {
+            "placement": [{"clusters": clusters, "replicas": "100%"}]}}]});
+        spec
+    };
+    for cluster in ALL {
+        world.agents.script(cluster, Script::Keeps).await;
+    }
+    world.apply("app", on(&ALL)).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    let terms = world.bundle("c1", "app").await.unwrap().spec;
+    assert_eq!(terms.apply_once, Some(ApplyOnce::Once));
+    world.apply("app", on(&ALL[..1])).await;
+    let held = async |world: &World| {
+        let status = world.status("app").await;
+        condition::is_true(&status.conditions, "DeletesHeld").then_some(())
+    };
+    world.until("app", "the removals are held", held).await;
+    world.delete_bundle("c2", "app").await;
+    world
+        .until("app", "it is let go", async |world: &World| {
+            let is_noted = !world.status("app").await.let_go.is_empty();
+            (is_noted && world.bundle("c2", "app").await.is_none()).then_some(())
+        })
+        .await;
+    world.apply("app", on(&["c1", "c3", "c4", "c5"])).await;
+    let refused = async |world: &World| {
+        let bundle = world.bundle("c2", "app").await?;
+        let status = world.status("app").await;
+        let asked = condition::is_true(&status.conditions, "DeletesHeld");
+        (asked && bundle.metadata.deletion_timestamp.is_some()).then_some(bundle.spec)
+    };
+    let told = world.until("app", "its agent refuses", refused).await;
+    assert_eq!(told.deletion.unwrap().confirmed_by, "garbage-collection");
+    assert_eq!(told.apply_once, terms.apply_once);
+}
+
 #[tokio::test(start_paused = true)]
 async fn deleting_the_application_confirms_what_was_refused() {
     let (world, _) = refused().await;

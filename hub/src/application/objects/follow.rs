@@ -3,7 +3,7 @@
 use super::{Chosen, choose, named};
 use crate::{
     application::{
-        feedback,
+        bundles, feedback,
         status::{evidence_by_cluster, shown_by, unsatisfied},
         view::{Delivery, Known},
     },
@@ -93,10 +93,7 @@ pub(super) fn wanted(
         spec: &BundleSpec {
             revision: Some(delivery.spec.revision.clone()),
             epoch: Some(known.epoch),
-            apply_once: delivery.valid.apply_once,
-            apply_once_rules: delivery.valid.apply_once_rules.clone(),
-            executor: delivery.valid.executor(&delivery.application.namespace),
-            ..BundleSpec::default()
+            ..bundles::terms(&delivery.valid, &delivery.application.namespace)
         },
         clusters: &chosen.clusters,
         observed: held,
