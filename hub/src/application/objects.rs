@@ -25,7 +25,10 @@ use roundhouse_api::{
     decision::DecisionSpec,
     placement::{PlacementSpec, Toleration, TolerationOperator},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use take::{held, take};
 
 /// The Bundles of steps' objects: those that are there, those that are wanted, and those that are not.
@@ -35,6 +38,8 @@ pub(super) struct Objects {
     pub(super) observed: BTreeMap<String, BTreeMap<String, Vec<Arc<Observed>>>>,
     /// What is wanted, of each step that follows the fleet.
     pub(super) plans: BTreeMap<String, Plan>,
+    /// The steps of which nothing is written and nothing taken away now: what is there stays, and what is not there may be wanted.
+    pub(super) untouched: BTreeSet<String>,
     /// Namespace and name of Bundles that nothing wants any more.
     pub(super) surplus: Vec<(String, String)>,
     /// The Bundles that steps take away now, with the evidence that is written first.
@@ -92,12 +97,12 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
             }
             (Some(_), Some(Err(message))) => {
                 let message = message.clone();
+                all.untouched.insert(name.clone());
                 evidence
                     .objects
                     .insert(name.clone(), StepEvidence::Refused { message });
             }
-            // It stays as it is.
-            (Some(_), _) => {}
+            (Some(_), _) => drop(all.untouched.insert(name.clone())),
             (None, _) => all
                 .surplus
                 .extend(held.values().flatten().map(|bundle| bundle.key())),

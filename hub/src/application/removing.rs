@@ -62,14 +62,19 @@ pub(super) fn judge(
     let (surplus, staying): (Vec<&Arc<Observed>>, Vec<&Arc<Observed>>) =
         all.partition(|b| going.contains(&(b.namespace.clone(), b.name.clone())));
     // What its cluster keeps although nobody has its Bundle any more is lost with it, too.
-    let may_go = |note: &LetGo| {
-        let wanted = match plan.targets.get(&note.cluster) {
-            None => false,
-            Some(Target::Bundles(wanted)) => wanted.iter().any(|wanted| wanted.name == note.bundle),
-            // It has a place there, if without replicas.
-            Some(_) => true,
-        };
-        step_of_bundle(&note.bundle).is_none() && !wanted
+    let wants = |plan: &Plan, note: &LetGo| match plan.targets.get(&note.cluster) {
+        None => false,
+        Some(Target::Bundles(wanted)) => wanted.iter().any(|wanted| wanted.name == note.bundle),
+        // It has a place there, if without replicas.
+        Some(_) => true,
+    };
+    let may_go = |note: &LetGo| match step_of_bundle(&note.bundle) {
+        None => !wants(plan, note),
+        // Another one may be at work on what a step has applied.
+        Some(step) => {
+            let mut plans = objects.plans.values();
+            !objects.untouched.contains(step) && !plans.any(|plan| wants(plan, note))
+        }
     };
     let owed: Vec<LetGo> = owed(app, observed, fleet).into_iter().filter(may_go).collect();
     let clusters = observed.keys().chain(objects.bundles().map(|b| &b.cluster));
@@ -84,7 +89,9 @@ pub(super) fn judge(
     let open = open
         .filter(|b| is_lost(b))
         .map(|b| (b.cluster.clone(), b.uid.clone()));
-    let kept = owed.iter().filter(|note| !held.contains(&note.cluster));
+    let kept = owed
+        .iter()
+        .filter(|note| !staying.contains(&(&note.cluster, step_of_bundle(&note.bundle))));
     let kept = kept.map(|note| (note.cluster.clone(), format!("{} was let go", note.bundle)));
     let losing: BTreeMap<String, String> = kept.chain(open).collect();
     let leaving = surplus
@@ -394,6 +401,106 @@ mod tests {
     };
     use serde_json::json;
     use tokio::sync::Semaphore;
+
+    /// Bundles of `default/web` as a judgement finds them.
+    struct Judging {
+        app: serde_json::Value,
+        observed: BTreeMap<String, Vec<Arc<Observed>>>,
+        plan: Plan,
+        objects: Objects,
+        cache: Cache,
+    }
+
+    impl Judging {
+        /// So many clusters have a Bundle, and only the first is to keep it.
+        fn of(clusters: usize) -> Judging {
+            let key = ("default".to_owned(), "web".to_owned());
+            let cache = Cache::default();
+            let observed = (0..clusters).map(|n| {
+                let cluster = format!("c{n:03}");
+                cache.put_cluster(&Cluster::new(&cluster, Default::default()));
+                let mut bundle = bundle(&key);
+                bundle.metadata.namespace = Some(format!("cluster-{cluster}"));
+                bundle.metadata.uid = Some(format!("u{n}"));
+                bundle.spec.hash = Some("h".to_owned());
+                (cluster, vec![Arc::new(Observed::of(bundle).unwrap())])
+            });
+            let observed: BTreeMap<String, Vec<Arc<Observed>>> = observed.collect();
+            let going = observed.values().flatten().skip(1).map(|bundle| bundle.key());
+            let surplus = going.collect();
+            Judging {
+                app: json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+                    "metadata": {"name": "web", "namespace": "default", "uid": "a", "resourceVersion": "1"}, "spec": {}}),
+                observed,
+                plan: Plan {
+                    targets: BTreeMap::from([("c000".to_owned(), Target::Untouched)]),
+                    surplus,
+                },
+                objects: Objects::default(),
+                cache,
+            }
+        }
+
+        fn app(&self) -> Stored {
+            Stored::of(serde_json::from_value(self.app.clone()).unwrap())
+        }
+
+        fn judge(&self) -> Judged {
+            judge(
+                &self.app(),
+                &self.plan,
+                &self.observed,
+                &self.objects,
+                &self.cache.fleet(),
+                "web-v1",
+                Timestamp::UNIX_EPOCH,
+            )
+        }
+    }
+
+    #[test]
+    fn what_was_let_go_of_a_step_is_owed_unless_the_step_may_want_it() {
+        let wanted = |cluster: &str| {
+            let wanted = Wanted {
+                namespace: format!("cluster-{cluster}"),
+                name: "default.web.step.flags".to_owned(),
+                step: "flags".to_owned(),
+                part: 0,
+                divided: Arc::new(Divided { parts: Vec::new() }),
+                spec: BundleSpec::default(),
+                todo: Todo::Create,
+            };
+            Plan {
+                targets: BTreeMap::from([(cluster.to_owned(), Target::Bundles(vec![wanted]))]),
+                surplus: Vec::new(),
+            }
+        };
+        for (why, plan, untouched, owed) in [
+            ("no step wants it", None, false, true),
+            ("the step wants it elsewhere", Some("c000"), false, true),
+            ("the step wants it there", Some("c001"), false, false),
+            ("the step is not looked at", None, true, false),
+        ] {
+            let mut judging = Judging::of(2);
+            judging.plan.surplus.clear();
+            judging.app["status"] =
+                json!({"letGo": [{"cluster": "c001", "bundle": "default.web.step.flags"}]});
+            let plans = plan.map(|cluster| ("flags".to_owned(), wanted(cluster)));
+            judging.objects.plans = plans.into_iter().collect();
+            judging.objects.untouched = untouched.then(|| "flags".to_owned()).into_iter().collect();
+            let judged = judging.judge();
+            assert_eq!(
+                (judged.held, judged.owed.len()),
+                (None, usize::from(owed)),
+                "{why}"
+            );
+            // The application stays there; what is lost is the object.
+            let counted = judged
+                .removals
+                .map(|removals| removals.moments[0].clusters.clone());
+            assert_eq!(counted, owed.then(|| vec!["c001".to_owned()]), "{why}");
+        }
+    }
 
     #[tokio::test]
     async fn whom_nobody_can_tell_holds_up_no_deletion() {

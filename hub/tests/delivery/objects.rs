@@ -221,6 +221,47 @@ async fn clusters_that_lose_the_application_are_counted_though_an_object_stays()
     assert_eq!(clusters_of(&world, FLAGS).await.len(), 5);
 }
 
+/// Given objects of a step that the workflow has no longer, when somebody deletes their Bundles before they are collected, then the
+/// clusters are told all the same, and nothing is noted of them any more.
+#[tokio::test(start_paused = true)]
+async fn objects_of_a_former_step_go_although_somebody_deleted_their_bundles() {
+    let world = World::five().await;
+    world
+        .apply("app", app(&[flags(&json!(["c1", "c4"]), "1"), east()]))
+        .await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.apply("app", app(&[east()])).await;
+    let asked = async |world: &World| {
+        let held = world.status("app").await.held_deletes?;
+        Some(held.hash)
+    };
+    world.until("app", "the removals are held", asked).await;
+    for cluster in ["c1", "c4"] {
+        world.delete_bundle(cluster, "app.step.flags").await;
+    }
+    until_on(&world, FLAGS, &[]).await;
+    world.rest().await;
+    assert_eq!(world.status("app").await.let_go.len(), 2);
+    let hash = world.until("app", "they are asked about", asked).await;
+    for cluster in ["c1", "c4"] {
+        world.agents.script(cluster, Script::Silent).await;
+    }
+    let confirmed = json!({"metadata": {"annotations": {"roundhouse.dev/confirm-deletes": hash}}});
+    world.patch("app", confirmed).await;
+    until_on(&world, FLAGS, &["c1", "c4"]).await;
+    world.rest().await;
+    for bundle in named(&world, FLAGS).await.into_values() {
+        assert_eq!(bundle.spec.deletion.unwrap().confirmed_by, hash);
+        assert!(bundle.metadata.deletion_timestamp.is_some());
+    }
+    assert_eq!(world.status("app").await.let_go, []);
+    for cluster in ["c1", "c4"] {
+        world.agents.script(cluster, Script::Ready).await;
+    }
+    until_on(&world, FLAGS, &[]).await;
+    assert_eq!(world.replicas("app").await.len(), 3, "the application stays");
+}
+
 /// Reads the flags of two clusters, and gives a value of them to an object in a third.
 fn reading(clusters: &Value) -> Value {
     let mut told = flags(&json!(["c4"]), "none");

@@ -44,6 +44,14 @@ pub(in crate::application) fn ahead(known: &Known<'_>) -> (Vec<ForeseenObject>, 
         .iter()
         .map(|ahead| foresee(known, ahead, &steps, &all.observed))
         .collect();
+    for (object, ahead) in foreseen.iter().zip(&steps) {
+        let known = matches!(&ahead.object.manifest, Some(Ok(_)));
+        match ahead.object.object.verb {
+            ClusterVerb::Apply if known => drop(all.plans.insert(object.step.clone(), object.plan.clone())),
+            ClusterVerb::Apply => drop(all.untouched.insert(object.step.clone())),
+            ClusterVerb::Read | ClusterVerb::Delete => {}
+        }
+    }
     let taken = foreseen.iter().flat_map(|object| &object.taken);
     let taken: BTreeSet<(String, String)> = taken.map(|bundle| bundle.key()).collect();
     let applies = |step: &str| {
