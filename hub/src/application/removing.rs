@@ -105,12 +105,16 @@ pub(super) fn judge(
     let before = app.status.removals.as_ref();
     let spent = app.status.spent_confirmation.as_deref();
     let verdict = removal::budget(&app.title(), before, &losing, holding, (confirmation, spent), now);
-    let mut again = None;
+    let (mut again, mut late) = (None, BTreeSet::new());
     let (removals, held, confirmed_by) = match verdict {
         Verdict::Allowed {
             removals,
             confirmed_by,
-        } => (removals, None, Some(confirmed_by)),
+            later,
+        } => {
+            late = later;
+            (removals, None, Some(confirmed_by))
+        }
         Verdict::Held {
             hash,
             message,
@@ -153,6 +157,7 @@ pub(super) fn judge(
                 removal::evidence(revision, confirmation.unwrap_or_default())
             }
             (Some(deletion), _) => deletion.clone(),
+            (None, Some(_)) if late.contains(&bundle.cluster) && is_lost(bundle) => return None,
             (None, Some(by)) => removal::evidence(revision, by),
             (None, None) if bundle.only_reads() => removal::evidence(revision, Deletion::GARBAGE_COLLECTION),
             (None, None) => return None,
@@ -162,7 +167,7 @@ pub(super) fn judge(
     let waiting = surplus.iter().filter(|b| !b.deleting).map(|b| &b.cluster);
     let waiting: BTreeSet<&String> = waiting.chain(owed.iter().map(|note| &note.cluster)).collect();
     let tells = |note: &LetGo| {
-        let by = confirmed_by.as_ref()?;
+        let by = confirmed_by.as_ref().filter(|_| !late.contains(&note.cluster))?;
         Some((note.clone(), removal::evidence(revision, by)))
     };
     Judged {
@@ -456,6 +461,22 @@ mod tests {
                 Timestamp::UNIX_EPOCH,
             )
         }
+    }
+
+    #[test]
+    fn no_more_go_at_a_time_than_are_counted_by_name() {
+        let mut judging = Judging::of(1_000);
+        judging.plan.surplus.truncate(80);
+        let judged = judging.judge();
+        assert_eq!((judged.held, judged.due.len()), (None, 50));
+        let moments = judged.removals.unwrap().moments;
+        let going: Vec<&str> = judged
+            .due
+            .iter()
+            .map(|(bundle, _)| bundle.cluster.as_str())
+            .collect();
+        assert_eq!((moments.len(), moments[0].count), (1, 50));
+        assert_eq!(moments[0].clusters, going);
     }
 
     #[test]

@@ -153,6 +153,8 @@ pub enum Verdict {
         removals: Option<Removals>,
         /// What confirms them.
         confirmed_by: String,
+        /// Clusters whose turn is the next time, when those that are counted now have the evidence.
+        later: BTreeSet<String>,
     },
     /// They wait for a confirmation.
     Held {
@@ -163,6 +165,17 @@ pub enum Verdict {
         /// After this time earlier removals no longer count.
         again: Option<SignedDuration>,
     },
+}
+
+impl Verdict {
+    /// Removals that a person has confirmed. They are the new base.
+    pub fn confirmed(hash: String) -> Verdict {
+        Verdict::Allowed {
+            removals: None,
+            confirmed_by: hash,
+            later: BTreeSet::new(),
+        }
+    }
 }
 
 /// Removals that wait for a confirmation, for people and for programs.
@@ -201,28 +214,25 @@ pub fn budget(
     (confirmation, spent): (Option<&str>, Option<&str>),
     now: Timestamp,
 ) -> Verdict {
-    let current = recent(removals, now);
+    let mut current = recent(removals, now);
     if losing.is_empty() {
         return Verdict::Allowed {
             removals: removals.cloned(),
             confirmed_by: Deletion::GARBAGE_COLLECTION.to_owned(),
+            later: BTreeSet::new(),
         };
+    }
+    if let Some(hash) = confirmed(application, losing, (confirmation, spent)) {
+        return Verdict::confirmed(hash);
     }
     let hash = confirmation_hash(application, losing, spent);
     let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-    if confirmation == Some(hash.as_str()) {
-        // A confirmed set is the new base.
-        return Verdict::Allowed {
-            removals: None,
-            confirmed_by: hash,
-        };
-    }
     // Counted before they are carried out, so that a repeated look counts nobody twice.
     let base = current
         .first()
         .map_or(count(holding), |first| u64::from(first.of));
     let counted = |cluster: &&String| current.iter().any(|moment| moment.clusters.contains(cluster));
-    let more: Vec<String> = losing
+    let mut more: Vec<String> = losing
         .keys()
         .filter(|cluster| !counted(cluster))
         .cloned()
@@ -247,6 +257,8 @@ pub fn budget(
             again: oldest.map(|at| WINDOW - now.duration_since(at.0)),
         };
     }
+    // No more are counted, and go, at a time than can be named: nobody could say of the others later that they were.
+    let later = more.split_off(make_room(&mut current, more.len(), losing));
     let removals = match more.is_empty() {
         true => removals.cloned(),
         false => Some(Removals {
@@ -256,7 +268,22 @@ pub fn budget(
     Verdict::Allowed {
         removals,
         confirmed_by: Deletion::GARBAGE_COLLECTION.to_owned(),
+        later: later.into_iter().collect(),
     }
+}
+
+/// Gives up the oldest names of clusters that have the evidence, as far as others need the room; for how many there is room then.
+fn make_room(moments: &mut [Removed], wanted: usize, losing: &BTreeMap<String, String>) -> usize {
+    let named: usize = moments.iter().map(|moment| moment.clusters.len()).sum();
+    let mut lacking = (named + wanted).saturating_sub(MAX_NOT_READY);
+    for moment in moments {
+        moment.clusters.retain(|cluster| {
+            let goes = lacking > 0 && !losing.contains_key(cluster);
+            lacking -= usize::from(goes);
+            !goes
+        });
+    }
+    wanted.saturating_sub(lacking)
 }
 
 /// The removals that still count: those of the last hour.
@@ -271,15 +298,11 @@ fn recent(removals: Option<&Removals>, now: Timestamp) -> Vec<Removed> {
 
 /// The moments with one more, bounded: where there are too many, the two oldest count together until the later one is over.
 fn with(mut moments: Vec<Removed>, lost: Vec<String>, holding: usize, now: Timestamp) -> Vec<Removed> {
-    let named: usize = moments.iter().map(|moment| moment.clusters.len()).sum();
     moments.push(Removed {
         at: Some(Time(now)),
         of: u32::try_from(holding).unwrap_or(u32::MAX),
         count: u32::try_from(lost.len()).unwrap_or(u32::MAX),
-        clusters: lost
-            .into_iter()
-            .take(MAX_NOT_READY.saturating_sub(named))
-            .collect(),
+        clusters: lost,
     });
     while moments.len() > MAX_REMOVALS {
         let oldest = moments.remove(0);
@@ -318,6 +341,16 @@ pub fn confirmation_hash(
     let mut hash = hash::sha256(question.as_bytes());
     hash.truncate(HASH);
     hash
+}
+
+/// What confirms the removal of exactly these: the value of the annotation, if that is about them.
+pub fn confirmed(
+    application: &str,
+    losing: &BTreeMap<String, String>,
+    (confirmation, spent): (Option<&str>, Option<&str>),
+) -> Option<String> {
+    let hash = confirmation_hash(application, losing, spent);
+    (confirmation == Some(hash.as_str())).then_some(hash)
 }
 
 /// Whether it may be such a hash; what is none confirms nothing anyway.

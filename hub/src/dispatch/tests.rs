@@ -745,6 +745,55 @@ mod budget {
     }
 
     #[test]
+    fn who_is_counted_is_told_from_others_however_many_there_are() {
+        let now = Timestamp::UNIX_EPOCH;
+        let (mut losing, mut removals, mut turns) = (set(80), None, Vec::new());
+        while !losing.is_empty() {
+            let Verdict::Allowed {
+                removals: after,
+                later,
+                ..
+            } = budget(
+                "a",
+                removals.as_ref(),
+                &losing,
+                920 + losing.len(),
+                (None, None),
+                now,
+            )
+            else {
+                panic!("80 of 1000 go, {losing:?}")
+            };
+            // A hub that is killed before it has carried that out finds the same, and so does one that has in part.
+            let again = budget(
+                "a",
+                after.as_ref(),
+                &losing,
+                920 + losing.len(),
+                (None, None),
+                now,
+            );
+            let Verdict::Allowed { removals: same, .. } = again else {
+                panic!("{again:?}")
+            };
+            assert_eq!(same, after);
+            let all = losing.len();
+            losing.retain(|cluster, _| later.contains(cluster));
+            turns.push(all - losing.len());
+            removals = after;
+        }
+        assert_eq!(turns, [50, 30]);
+        let count = removals.iter().flat_map(|r| &r.moments).map(|m| m.count);
+        assert_eq!(count.sum::<u32>(), 80);
+        let others = |count: usize| {
+            let others = (0..count).map(|n| (format!("d{n}"), String::new())).collect();
+            budget("a", removals.as_ref(), &others, 920, (None, None), now)
+        };
+        assert!(matches!(others(20), Verdict::Allowed { .. }));
+        assert!(matches!(others(21), Verdict::Held { .. }));
+    }
+
+    #[test]
     fn a_confirmation_is_for_exactly_these_clusters() {
         let now = Timestamp::UNIX_EPOCH;
         let Verdict::Held { hash, message, .. } = budget("a", None, &set(8), 10, (None, None), now) else {
@@ -755,13 +804,7 @@ mod budget {
                 && message.contains("8 clusters would lose a: c0, c1, c2, c3, c4 and 3 more")
         );
         let confirmed = budget("a", None, &set(8), 10, (Some(&hash), None), now);
-        assert_eq!(
-            confirmed,
-            Verdict::Allowed {
-                removals: None,
-                confirmed_by: hash.clone()
-            }
-        );
+        assert_eq!(confirmed, Verdict::confirmed(hash.clone()));
         assert!(matches!(
             budget("a", None, &set(9), 10, (Some(&hash), None), now),
             Verdict::Held { .. }
