@@ -17,7 +17,11 @@ use roundhouse_api::{
     names::{BUNDLE_FINALIZER, cluster_namespace},
 };
 use serde_json::{Value, json};
-use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -53,16 +57,28 @@ impl Written {
     }
 }
 
-/// Counts the writes that changed something.
-async fn count(writes: &mut (impl Stream<Item = Result<bool, PassError>> + Unpin)) -> Written {
-    let mut written = Written::default();
-    while let Some(outcome) = writes.next().await {
+/// Whether evidence that was not written is of a confirmation, and is to be tried again.
+pub(super) fn is_open(by: &str, error: &PassError) -> bool {
+    removal::is_confirmation(by) && !error.is_refusal()
+}
+
+/// Counts the writes that changed something, each with what confirms it; and those confirmations of which one is to be tried again.
+async fn count(
+    writes: &mut (impl Stream<Item = (String, Result<bool, PassError>)> + Unpin),
+) -> (Written, BTreeSet<String>) {
+    let (mut written, mut open) = (Written::default(), BTreeSet::new());
+    while let Some((by, outcome)) = writes.next().await {
         match outcome {
             Ok(changed) => written.count += usize::from(changed),
-            Err(error) => written.fail(error),
+            Err(error) => {
+                if is_open(&by, &error) {
+                    open.insert(by);
+                }
+                written.fail(error);
+            }
         }
     }
-    written
+    (written, open)
 }
 
 /// On what terms agents treat what an application has in clusters: every Bundle of it says so.
@@ -85,21 +101,35 @@ fn change(parts: &[(Wanted, Option<Arc<Observed>>)]) -> Ordering {
     after.sum::<u64>().cmp(&before.sum())
 }
 
-/// Bundles that are wanted again while their removal is refused, or that somebody deleted: the agent holds the objects, and takes them
-/// up again with the Bundle that is made next. Waiting for the removal would never end.
-pub(super) fn recalled<'a>(
+/// Bundles that are wanted again while they are on their way out.
+fn awaited<'a>(
     plan: &'a Plan,
     observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
 ) -> impl Iterator<Item = &'a Arc<Observed>> {
-    let held = observed.values().flatten();
-    let stays = |bundle: &&Arc<Observed>| removal::is_refused(bundle) || removal::is_deleted_by_hand(bundle);
-    held.filter(stays).filter(|bundle| {
+    observed.values().flatten().filter(|bundle| {
         let awaited = |wanted: &Wanted| wanted.todo == Todo::AwaitRemoval && wanted.name == bundle.name;
         match plan.targets.get(&bundle.cluster) {
             Some(Target::Bundles(wanted)) => wanted.iter().any(awaited),
             _ => false,
         }
     })
+}
+
+/// Whether an agent has removed everything, as somebody has confirmed. It may be kept for what else was confirmed with it.
+fn is_over(bundle: &Observed) -> bool {
+    let evidence = bundle.spec.deletion.as_ref();
+    evidence.is_some_and(|evidence| removal::is_confirmation(&evidence.confirmed_by))
+        && removal::next_of_wanted(bundle) == Some(Removal::Release)
+}
+
+/// Bundles that are wanted again while their removal is refused, or that somebody deleted: the agent holds the objects, and takes them
+/// up again with the Bundle that is made next. Waiting for the removal would never end.
+pub(super) fn recalled<'a>(
+    plan: &'a Plan,
+    observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
+) -> impl Iterator<Item = &'a Arc<Observed>> {
+    let stays = |bundle: &&Arc<Observed>| removal::is_refused(bundle) || removal::is_deleted_by_hand(bundle);
+    awaited(plan, observed).filter(stays)
 }
 
 /// Namespace, name and version of a Bundle, as it is held.
@@ -186,7 +216,7 @@ impl Writer<'_> {
         written.and(self.recall(plan, observed, noted).await)
     }
 
-    /// Lets Bundles go that are wanted again, as far as that is noted: see [`recalled`].
+    /// Lets Bundles go that are wanted again, as far as that is noted, or nothing is left to note: see [`recalled`].
     async fn recall(
         self,
         plan: &Plan,
@@ -194,8 +224,10 @@ impl Writer<'_> {
         noted: &[LetGo],
     ) -> Written {
         let mut written = Written::default();
-        let all = recalled(plan, observed).filter(|bundle| !self.cache.is_leaving(&bundle.cluster));
-        for bundle in all.filter(|bundle| noted.contains(&bundle.let_go())) {
+        let noted = recalled(plan, observed).filter(|bundle| noted.contains(&bundle.let_go()));
+        let over = awaited(plan, observed).filter(|bundle| is_over(bundle));
+        let all = noted.chain(over);
+        for bundle in all.filter(|bundle| !self.cache.is_leaving(&bundle.cluster)) {
             match self.release(bundle).await {
                 Ok(()) => written.count += 1,
                 Err(error) => written.fail(error),
@@ -345,23 +377,48 @@ impl Writer<'_> {
 
     /// Takes these removals one step further, each as far as it goes without an answer of its agent.
     pub(super) async fn remove(self, due: Vec<(Arc<Observed>, Deletion)>) -> Written {
+        self.remove_after(BTreeSet::new(), due).await
+    }
+
+    /// The same. All that was confirmed together has the evidence before any of it goes: by that a hub that goes on finds out what
+    /// one that was killed has not come to. `open`: the confirmations of which that is known not to be so. Who refuses the evidence
+    /// for good holds up no other.
+    pub(super) async fn remove_after(
+        self,
+        mut open: BTreeSet<String>,
+        due: Vec<(Arc<Observed>, Deletion)>,
+    ) -> Written {
         // Of a cluster that leaves the cluster controller takes the Bundles away, as its user said.
         let due = due
             .into_iter()
             .filter(|(bundle, _)| !self.cache.is_leaving(&bundle.cluster));
+        let is_first = |(bundle, deletion): &(Arc<Observed>, Deletion)| {
+            removal::next(bundle, Some(deletion)) == Removal::Confirm
+        };
+        let (first, mut rest): (Vec<_>, Vec<_>) = due.partition(is_first);
+        let (written, failed) = self.steps(first).await;
+        open.extend(failed);
+        rest.retain(|(_, deletion)| !open.contains(&deletion.confirmed_by));
+        written.and(self.steps(rest).await.0)
+    }
+
+    async fn steps(self, due: Vec<(Arc<Observed>, Deletion)>) -> (Written, BTreeSet<String>) {
         let mut removals = stream::iter(due)
-            .map(|(bundle, deletion)| self.step(bundle, deletion))
+            .map(|(bundle, deletion)| async move {
+                let done = self.step(bundle, &deletion).await;
+                (deletion.confirmed_by, done)
+            })
             .buffer_unordered(self.at_once);
         count(&mut removals).await
     }
 
-    async fn step(self, bundle: Arc<Observed>, deletion: Deletion) -> Result<bool, PassError> {
+    async fn step(self, bundle: Arc<Observed>, deletion: &Deletion) -> Result<bool, PassError> {
         let _place = self.places.acquire().await;
-        match removal::next(&bundle, Some(&deletion)) {
-            Removal::Confirm => self.confirm(&bundle, &deletion).await?,
+        match removal::next(&bundle, Some(deletion)) {
+            Removal::Confirm => self.confirm(&bundle, deletion).await?,
             // Of the epoch that its agent obeys it is no word yet.
             Removal::Delete | Removal::Await if bundle.is_of_an_earlier_term(self.epoch) => {
-                self.confirm(&bundle, &deletion).await?;
+                self.confirm(&bundle, deletion).await?;
             }
             Removal::Delete => self.delete(&bundle).await?,
             // What holds it now is somebody else's.

@@ -41,7 +41,8 @@ impl Hub {
         let owed = removing::owed(&app, &self.cache.all_bundles(key), &self.cache.fleet());
         let owed = removing::with_application(&app, owed);
         let terms = terms(&app);
-        let (mut written, owed, _) = removing::tell_owed(self.writer(key), &app, &terms, owed).await;
+        let told = removing::tell_owed(self.writer(key), &app, &terms, owed).await;
+        let mut written = told.written;
         // Confirm, delete, and release what needs no agent: at most three writes for a Bundle.
         for _ in 0..3 {
             let done = removing::delete(self.writer(key), &app, &self.cache.all_bundles(key)).await;
@@ -61,9 +62,9 @@ impl Hub {
         }
         status::deleting(&mut status, message, app.generation, now);
         // Who has a Bundle again is told by that.
-        status.let_go = owed;
-        let told = status.let_go != app.status.let_go;
-        let app = self.store(&app, status, told, &mut outcome).await?;
+        status.let_go = told.left;
+        let moved = status.let_go != app.status.let_go;
+        let app = self.store(&app, status, moved, &mut outcome).await?;
         outcome.wake_after(&written);
         outcome.error = written.error;
         if !observed.is_empty() || !app.status.let_go.is_empty() {

@@ -148,7 +148,12 @@ impl Hub {
             }
         }
         let noted = stored.as_ref().map(|app| &app.status.let_go[..]);
-        let released = removing::release(self.writer(key), &bundles, deleting, noted, awaited).await;
+        let asks = stored.as_ref().filter(|_| !deleting);
+        let stays = removing::Stays {
+            workflow: awaited,
+            confirmation: asks.and_then(|app| removing::carried_out_in_part(app, &bundles)),
+        };
+        let released = removing::release(self.writer(key), &bundles, deleting, noted, stays).await;
         let Some(app) = stored else {
             // Absence is no evidence: Bundles of an application that vanished are held.
             self.written.lock().remove(key);
@@ -608,14 +613,17 @@ impl Hub {
         if let Some(judged) = judged
             && written.count == 0
         {
-            written = written.and(self.writer(delivery.key).remove(judged.due).await);
+            let mut open = BTreeSet::new();
             if let Some(app) = self.cache.application(delivery.key) {
                 let writer = self.writer(delivery.key);
                 let terms = bundles::terms(&delivery.valid, &delivery.application.namespace);
-                let (told, _, done) = removing::tell_owed(writer, &app, &terms, judged.owed).await;
-                written = written.and(told);
-                outcome.untold.extend(done);
+                let told = removing::tell_owed(writer, &app, &terms, judged.owed).await;
+                written = written.and(told.written);
+                outcome.untold.extend(told.done);
+                open = told.open;
             }
+            let writer = self.writer(delivery.key);
+            written = written.and(writer.remove_after(open, judged.due).await);
             if judged.done {
                 written = written.and(self.forget(delivery).await);
             }

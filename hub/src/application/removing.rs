@@ -1,7 +1,7 @@
 //! Garbage collection, and the deletion of an application.
 
 use super::{
-    bundles::{Writer, Written},
+    bundles::{self, Writer, Written},
     cache::{Stored, application_of},
     error::PassError,
     fleet::Fleet,
@@ -56,6 +56,7 @@ pub(super) fn judge(
     now: Timestamp,
 ) -> Judged {
     let going: BTreeSet<&(String, String)> = plan.surplus.iter().chain(&objects.surplus).collect();
+    let title = app.title();
     let all = observed.values().flatten().chain(objects.bundles());
     // A cluster that leaves keeps, or loses, what the one who lets it leave says.
     let all = all.filter(|b| !fleet.is_leaving(&b.cluster));
@@ -85,26 +86,38 @@ pub(super) fn judge(
     // A cluster loses the application, or the object of a step, if no Bundle of it stays; a part too many is no loss, and
     // neither is what was only looked at.
     let is_lost = |b: &Observed| !staying.contains(&(&b.cluster, b.carried_step())) && !b.only_reads();
-    let open = surplus.iter().filter(|b| b.spec.deletion.is_none());
-    let open = open
-        .filter(|b| is_lost(b))
-        .map(|b| (b.cluster.clone(), b.uid.clone()));
     let kept = owed
         .iter()
         .filter(|note| !staying.contains(&(&note.cluster, step_of_bundle(&note.bundle))));
-    let kept = kept.map(|note| (note.cluster.clone(), format!("{} was let go", note.bundle)));
-    let losing: BTreeMap<String, String> = kept.chain(open).collect();
-    let leaving = surplus
-        .iter()
-        .filter(|b| b.spec.deletion.is_some() && !held.contains(&b.cluster));
-    let holding = clusters.len() - leaving.map(|b| &b.cluster).collect::<BTreeSet<_>>().len();
+    let kept: Vec<(String, String)> = kept
+        .map(|note| (note.cluster.clone(), let_go_of(&note.bundle)))
+        .collect();
     let confirmation = app
         .annotations
         .get(annotation::CONFIRM_DELETES)
         .map(String::as_str);
+    let lost = |asked: &dyn Fn(&Observed) -> bool| {
+        let lost = surplus.iter().copied().filter(|b| is_lost(b) && asked(b));
+        let (told, open): (Vec<&Arc<Observed>>, Vec<_>) = lost.partition(|b| is_told(b));
+        let told = told.into_iter().map(|b| (b.cluster.clone(), let_go_of(&b.name)));
+        let open = open.into_iter().map(|b| (b.cluster.clone(), b.uid.clone()));
+        let all = kept.iter().cloned().chain(told).chain(open);
+        all.collect::<BTreeMap<String, String>>()
+    };
+    let losing = lost(&|b| b.spec.deletion.is_none());
+    let leaving = surplus
+        .iter()
+        .filter(|b| b.spec.deletion.is_some() && !held.contains(&b.cluster));
+    let holding = clusters.len() - leaving.map(|b| &b.cluster).collect::<BTreeSet<_>>().len();
     let before = app.status.removals.as_ref();
     let spent = app.status.spent_confirmation.as_deref();
-    let verdict = removal::budget(&app.title(), before, &losing, holding, (confirmation, spent), now);
+    let verdict = removal::budget(&title, before, &losing, holding, (confirmation, spent), now);
+    // What was confirmed is so until all of it has the evidence.
+    let whole = lost(&|b| b.spec.deletion.is_none() || is_confirmed_by(b, confirmation));
+    let verdict = match removal::confirmed(&title, &whole, (confirmation, spent)) {
+        Some(hash) if !losing.is_empty() => Verdict::confirmed(hash),
+        _ => verdict,
+    };
     let (mut again, mut late) = (None, BTreeSet::new());
     let (removals, held, confirmed_by) = match verdict {
         Verdict::Allowed {
@@ -124,22 +137,15 @@ pub(super) fn judge(
             (before.cloned(), Some(Held::of(hash, message, &losing)), None)
         }
     };
-    let collected = |deletion: &Deletion| deletion.confirmed_by == Deletion::GARBAGE_COLLECTION;
-    let refusing =
-        |b: &&&Arc<Observed>| b.spec.deletion.as_ref().is_some_and(collected) && removal::is_refused(b);
-    let refusing: Vec<&Arc<Observed>> = surplus.iter().filter(refusing).copied().collect();
-    let kinds = refusing.iter().flat_map(|b| removal::refused_kinds(b)).collect();
-    let refused: BTreeMap<String, String> = refusing
-        .iter()
-        .map(|b| (b.cluster.clone(), b.uid.clone()))
-        .collect();
-    let refusal = removal::refusal(&app.title(), &refused, &kinds);
-    let approved = refusal
-        .as_ref()
-        .filter(|(hash, _)| confirmation == Some(hash.as_str()));
+    let Refused {
+        clusters: refused,
+        kinds,
+        approved,
+    } = refusals(&title, surplus.iter().copied(), confirmation);
+    let refusal = removal::refusal(&title, &refused, &kinds);
     let held = held.or(match approved {
-        Some(_) => None,
-        None => refusal
+        true => None,
+        false => refusal
             .as_ref()
             .map(|(hash, message)| Held::of(hash.clone(), message.clone(), &refused)),
     });
@@ -152,7 +158,7 @@ pub(super) fn judge(
     let due = surplus.iter().filter_map(|bundle| {
         let deletion = match (&bundle.spec.deletion, &confirmed_by) {
             (Some(written), _)
-                if approved.is_some() && collected(written) && refused.contains_key(&bundle.cluster) =>
+                if approved && is_collected(written) && refused.contains_key(&bundle.cluster) =>
             {
                 removal::evidence(revision, confirmation.unwrap_or_default())
             }
@@ -182,20 +188,103 @@ pub(super) fn judge(
     }
 }
 
+/// What a question names of a Bundle that was let go.
+fn let_go_of(bundle: &str) -> String {
+    format!("{bundle} was let go")
+}
+
+/// Whether it is one that tells a cluster to remove what was let go.
+fn is_told(bundle: &Observed) -> bool {
+    bundle.spec.hash.is_none() && bundle.spec.deletion.is_some()
+}
+
+fn is_collected(deletion: &Deletion) -> bool {
+    deletion.confirmed_by == Deletion::GARBAGE_COLLECTION
+}
+
+/// Whether this confirmation is the evidence that a Bundle has.
+fn is_confirmed_by(bundle: &Observed, confirmation: Option<&str>) -> bool {
+    let evidence = bundle.spec.deletion.as_ref();
+    evidence.is_some_and(|evidence| confirmation == Some(evidence.confirmed_by.as_str()))
+}
+
+/// Removals that agents refuse.
+struct Refused {
+    /// The clusters, each with the uid of its Bundle.
+    clusters: BTreeMap<String, String>,
+    /// Kinds of what is kept.
+    kinds: BTreeSet<String>,
+    /// Whether they are approved: all of them at once, or together with those that have got that as evidence already.
+    approved: bool,
+}
+
+/// The Bundles among these whose removal is refused, and whether a confirmation is about them.
+fn refusals<'a>(
+    application: &str,
+    bundles: impl Iterator<Item = &'a Arc<Observed>>,
+    confirmation: Option<&str>,
+) -> Refused {
+    let refuses = |b: &Observed| b.spec.deletion.as_ref().is_some_and(is_collected) && removal::is_refused(b);
+    let mut refused = Refused {
+        clusters: BTreeMap::new(),
+        kinds: BTreeSet::new(),
+        approved: false,
+    };
+    let mut whole = BTreeMap::new();
+    for bundle in bundles {
+        let refuses = refuses(bundle);
+        let named = || (bundle.cluster.clone(), bundle.uid.clone());
+        if refuses {
+            refused.clusters.extend([named()]);
+            refused.kinds.extend(removal::refused_kinds(bundle));
+        }
+        if refuses || (bundle.deleting && is_confirmed_by(bundle, confirmation)) {
+            whole.extend([named()]);
+        }
+    }
+    let is_about = |asked: &BTreeMap<String, String>| {
+        removal::confirmed(application, asked, (confirmation, None)).is_some()
+    };
+    refused.approved = !refused.clusters.is_empty() && (is_about(&refused.clusters) || is_about(&whole));
+    refused
+}
+
+/// The approval of refused removals of which some have no evidence yet: what has it stays until then, or nobody would know any more
+/// what it was about; pure.
+pub(super) fn carried_out_in_part<'a>(
+    app: &'a Stored,
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
+) -> Option<&'a str> {
+    let confirmation = app.annotations.get(annotation::CONFIRM_DELETES)?;
+    let all = observed.values().flatten();
+    let refused = refusals(&app.title(), all, Some(confirmation));
+    refused.approved.then_some(confirmation.as_str())
+}
+
+/// For what Bundles stay that no agent has to clean any more.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Stays<'a> {
+    /// A step of it may still need what was reported on a Bundle.
+    pub(super) workflow: Option<&'a WorkflowStatus>,
+    /// Those that have it as evidence stay: see [`carried_out_in_part`].
+    pub(super) confirmation: Option<&'a str>,
+}
+
 /// Lets Bundles go that are on their way out and that no agent has to clean any more.
 ///
 /// `keep_evidence`: the application is being deleted, so that a Bundle without the evidence for removal gets it first.
-/// `noted`: where the application stays, such a Bundle goes when that is noted. `workflow`: a step of it may still need what was
-/// reported on a Bundle.
+/// `noted`: where the application stays, such a Bundle goes when that is noted.
 pub(super) async fn release(
     writer: Writer<'_>,
     observed: &BTreeMap<String, Vec<Arc<Observed>>>,
     keep_evidence: bool,
     noted: Option<&[LetGo]>,
-    workflow: Option<&WorkflowStatus>,
+    stays: Stays<'_>,
 ) -> Written {
     let mut written = Written::default();
-    for bundle in goes(writer, observed).filter(|bundle| !is_awaited(bundle, workflow)) {
+    let goes = goes(writer, observed)
+        .filter(|bundle| !is_awaited(bundle, stays.workflow) && !is_confirmed_by(bundle, stays.confirmation));
+    for bundle in goes {
         let is_noted = || noted.is_none_or(|noted| noted.contains(&bundle.let_go()));
         if bundle.spec.deletion.is_some() || (!keep_evidence && is_noted()) {
             match writer.release(bundle).await {
@@ -281,35 +370,49 @@ pub(super) fn owed(
         .collect()
 }
 
+/// What became of clusters that are owed it to be told.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) written: Written,
+    /// Whom it did not get to.
+    pub(super) left: Vec<LetGo>,
+    /// Whom nobody has to tell any more.
+    pub(super) done: Vec<LetGo>,
+    /// Confirmations of which one of these is to be tried again: see [`Writer::remove_after`].
+    pub(super) open: BTreeSet<String>,
+}
+
 /// Tells those clusters: a Bundle is made that has nothing but the evidence for removal, on the `terms` of the application. Whom it
-/// did not get to is still owed it; whose
-/// Bundle of that name is somebody else's, or who has no namespace any more, cannot be told. Whom nobody has to tell any more comes
-/// last.
+/// did not get to is still owed it; whose Bundle of that name is somebody else's, or who has no namespace any more, cannot be told.
 pub(super) async fn tell_owed(
     writer: Writer<'_>,
     app: &Stored,
     terms: &BundleSpec,
     owed: Vec<(LetGo, Deletion)>,
-) -> (Written, Vec<LetGo>, Vec<LetGo>) {
+) -> Told {
     let application = ApplicationRef {
         namespace: app.namespace.clone(),
         name: app.name.clone(),
         uid: app.uid.clone(),
     };
-    let (mut written, mut left, mut done) = (Written::default(), Vec::new(), Vec::new());
+    let mut told = Told::default();
     for (note, deletion) in owed {
+        let by = deletion.confirmed_by.clone();
         match writer.entomb(&application, terms, deletion, &note).await {
-            Ok(made) => written.count += usize::from(made),
-            Err(PassError::Foreign { .. }) => done.push(note),
+            Ok(made) => told.written.count += usize::from(made),
+            Err(PassError::Foreign { .. }) => told.done.push(note),
             Err(PassError::Api { source, .. }) if matches!(&*source, kube::Error::Api(s) if s.code == 404) => {
             }
             Err(error) => {
-                written.fail(error);
-                left.push(note);
+                if bundles::is_open(&by, &error) {
+                    told.open.insert(by);
+                }
+                told.written.fail(error);
+                told.left.push(note);
             }
         }
     }
-    (written, left, done)
+    told
 }
 
 /// The same, with the evidence that the application is being deleted.
@@ -391,17 +494,21 @@ mod tests {
     use crate::{
         application::{
             cache::Cache,
-            testing::{api_server, bundle, bundles_in, writer},
+            testing::{api_server, bundle, bundles_in, refusal, writer},
         },
         dispatch::{Divided, Part, Target, Wanted, plan::Todo},
         leader::Leading,
         metrics::Metrics,
     };
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use kube::api::{DeleteParams, PostParams};
+    use kube::{
+        Client,
+        api::{DeleteParams, PostParams},
+        client::Body,
+    };
     use roundhouse_api::{
         application::{MAX_LET_GO, MAX_LET_GO_UNWANTED},
-        bundle::{ApplyOnce, ApplyOnceRule, Executor},
+        bundle::{ApplyOnce, ApplyOnceRule, Bundle, Executor},
         cluster::Cluster,
     };
     use serde_json::json;
@@ -461,6 +568,128 @@ mod tests {
                 Timestamp::UNIX_EPOCH,
             )
         }
+
+        fn asked(&self) -> Option<String> {
+            self.judge().held.map(|held| held.deletes.hash)
+        }
+
+        fn confirm(&mut self, hash: &str) {
+            self.app["metadata"]["annotations"] = json!({annotation::CONFIRM_DELETES: hash});
+        }
+
+        fn change(&mut self, cluster: &str, change: impl FnOnce(&mut Observed)) {
+            let bundle = self.observed.get_mut(cluster).unwrap();
+            change(Arc::make_mut(&mut bundle[0]));
+        }
+
+        /// The evidence is written to a cluster's Bundle.
+        fn evidence(&mut self, cluster: &str, by: &str) {
+            let evidence = removal::evidence("web-v1", by);
+            self.change(cluster, |bundle| {
+                Arc::make_mut(&mut bundle.spec).deletion = Some(evidence);
+            });
+        }
+
+        /// Its agent keeps workloads until somebody approves that they go.
+        fn refuse(&mut self, cluster: &str) {
+            self.evidence(cluster, Deletion::GARBAGE_COLLECTION);
+            let said = json!({"conditions": [{"type": "Degraded", "status": "True", "reason": "RemovalRefused",
+                "message": "", "observedGeneration": 0, "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+            self.change(cluster, |bundle| {
+                bundle.deleting = true;
+                bundle.status = Some(Arc::new(serde_json::from_value(said).unwrap()));
+            });
+        }
+    }
+
+    #[test]
+    fn a_confirmation_that_was_carried_out_in_part_goes_on() {
+        let mut judging = Judging::of(10);
+        let hash = judging.asked().unwrap();
+        judging.confirm(&hash);
+        let by = |judged: &Judged| {
+            let by = judged
+                .due
+                .iter()
+                .map(|(_, deletion)| deletion.confirmed_by.clone());
+            by.collect::<BTreeSet<String>>()
+        };
+        for n in 1..10 {
+            let judged = judging.judge();
+            assert_eq!(judged.held, None, "{n}");
+            assert_eq!((judged.due.len(), by(&judged)), (9, [hash.clone()].into()), "{n}");
+            assert_eq!(judged.removals, None, "a new base");
+            judging.evidence(&format!("c{n:03}"), &hash);
+        }
+        assert_eq!(judging.judge().spent, Some(hash.clone()));
+        // Of another Bundle nobody has confirmed anything.
+        for n in 5..10 {
+            judging.change(&format!("c{n:03}"), |bundle| {
+                Arc::make_mut(&mut bundle.spec).deletion = None;
+            });
+        }
+        assert_eq!(judging.asked(), None);
+        judging.change("c009", |bundle| bundle.uid = "another".to_owned());
+        assert!(judging.asked().is_some_and(|asked| asked != hash));
+    }
+
+    #[test]
+    fn a_confirmation_that_was_told_in_part_goes_on() {
+        let mut judging = Judging::of(10);
+        let gone: Vec<String> = (1..5).map(|n| format!("c{n:03}")).collect();
+        let mut bundles: Vec<_> = gone
+            .iter()
+            .map(|cluster| judging.observed.remove(cluster))
+            .collect();
+        let notes = gone
+            .iter()
+            .map(|cluster| json!({"cluster": cluster, "bundle": "default.web"}));
+        judging.app["status"] = json!({"letGo": notes.collect::<Vec<_>>()});
+        let hash = judging.asked().unwrap();
+        judging.confirm(&hash);
+        assert_eq!(judging.judge().owed.len(), 4);
+        judging
+            .observed
+            .insert(gone[0].clone(), bundles.swap_remove(0).unwrap());
+        judging.evidence(&gone[0], &hash);
+        judging.change(&gone[0], |bundle| {
+            (bundle.uid, Arc::make_mut(&mut bundle.spec).hash) = ("new".to_owned(), None);
+        });
+        let judged = judging.judge();
+        assert_eq!(judged.held, None);
+        let by = judged
+            .owed
+            .iter()
+            .map(|(_, deletion)| deletion.confirmed_by.as_str());
+        assert_eq!(by.collect::<Vec<_>>(), [hash.as_str(); 3]);
+    }
+
+    #[test]
+    fn an_approval_of_refused_removals_that_was_carried_out_in_part_goes_on() {
+        let mut judging = Judging::of(3);
+        judging.refuse("c001");
+        judging.refuse("c002");
+        let hash = judging.asked().unwrap();
+        assert_eq!(carried_out_in_part(&judging.app(), &judging.observed), None);
+        judging.confirm(&hash);
+        judging.evidence("c001", &hash);
+        judging.change("c001", |bundle| bundle.status = None);
+        let judged = judging.judge();
+        assert_eq!(judged.held, None);
+        assert!(
+            judged
+                .due
+                .iter()
+                .all(|(_, deletion)| deletion.confirmed_by == hash)
+        );
+        // Without what has it nobody would know of the other one.
+        assert_eq!(
+            carried_out_in_part(&judging.app(), &judging.observed),
+            Some(hash.as_str())
+        );
+        judging.evidence("c002", &hash);
+        assert_eq!(carried_out_in_part(&judging.app(), &judging.observed), None);
+        assert_eq!(judging.judge().spent, Some(hash));
     }
 
     #[test]
@@ -523,6 +752,54 @@ mod tests {
         }
     }
 
+    /// A client whose patches of the Bundles of one cluster are answered with a code.
+    fn answering(inner: &Client, code: u16) -> Client {
+        let inner = inner.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let inner = inner.clone();
+            async move {
+                let is_it = request.uri().path().contains("/cluster-c1/");
+                match is_it && request.method() == http::Method::PATCH {
+                    true => Ok::<_, kube::Error>(refusal(code, "no")),
+                    false => inner.send(request).await,
+                }
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn nothing_that_was_confirmed_goes_before_all_of_it_has_the_evidence() {
+        let hash = "0123456789abcdef";
+        for (code, by, goes) in [
+            (503, hash, false),
+            (409, hash, false),
+            // Who refuses it for good holds up no other, and neither does anybody where each is for itself.
+            (403, hash, true),
+            (503, Deletion::GARBAGE_COLLECTION, true),
+        ] {
+            let (_server, client) = api_server().await;
+            let key = ("default".to_owned(), "web".to_owned());
+            let (cache, places) = (Cache::default(), Semaphore::new(2));
+            let mut due = Vec::new();
+            for name in ["cluster-c1", "cluster-c2"] {
+                let bundles = bundles_in(&client, name).await;
+                let mut bundle = bundle(&key);
+                let evidence = removal::evidence("web-v1", by);
+                bundle.spec.deletion = (name == "cluster-c2").then(|| evidence.clone());
+                let made = bundles.create(&PostParams::default(), &bundle).await.unwrap();
+                due.push((Arc::new(Observed::of(made).unwrap()), evidence));
+            }
+            let client = answering(&client, code);
+            let written = writer(&client, &cache, &key, &places).remove(due).await;
+            assert!(written.error.is_some());
+            let other: Api<Bundle> = Api::namespaced(client.clone(), "cluster-c2");
+            let other = other.get("default.web").await.unwrap();
+            let gone = other.metadata.deletion_timestamp.is_some();
+            assert_eq!(gone, goes, "{code} {by}");
+        }
+    }
+
     #[tokio::test]
     async fn whom_nobody_can_tell_holds_up_no_deletion() {
         let (_server, client) = api_server().await;
@@ -549,8 +826,9 @@ mod tests {
             executor: Some(Executor::default()),
             ..BundleSpec::default()
         };
-        let (written, left, done) =
-            tell_owed(writer(&client, &cache, &key, &places), &app, &terms, owed).await;
+        let Told {
+            written, left, done, ..
+        } = tell_owed(writer(&client, &cache, &key, &places), &app, &terms, owed).await;
         let done: Vec<&str> = done.iter().map(|note| note.cluster.as_str()).collect();
         assert_eq!(done, ["theirs"]);
         assert!(
@@ -626,7 +904,7 @@ mod tests {
             cache.put_bundle(Observed::of(held).unwrap());
             let places = Semaphore::new(1);
             let writer = writer(&client, &cache, &key, &places);
-            let written = release(writer, &cache.all_bundles(&key), false, None, None).await;
+            let written = release(writer, &cache.all_bundles(&key), false, None, Stays::default()).await;
             assert!(written.error.is_none(), "{:?}", written.error);
             assert_eq!(written.count, released, "{name}");
             let there = bundles.get_opt("default.web").await.unwrap().is_some();

@@ -185,6 +185,53 @@ async fn what_was_deleted_by_hand_and_is_not_wanted_goes_with_the_confirmation()
     assert_eq!(asked(&world).await, None);
 }
 
+/// Given a confirmation of which a hub has carried out a part when it is killed, when another one goes on, then it does the rest by the
+/// same confirmation, and asks nothing anew.
+#[tokio::test(start_paused = true)]
+async fn a_confirmation_goes_on_after_the_hub() {
+    let mut world = World::five().await;
+    world.apply("app", on(&ALL)).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.apply("app", on(&ALL[..1])).await;
+    let hash = world.until("app", "the removals are held", asked).await;
+    world.rest().await;
+    world.stop_hub().await;
+    let confirmed = json!({"metadata": {"annotations": {"roundhouse.dev/confirm-deletes": hash}}});
+    world.patch("app", confirmed).await;
+    for cluster in &ALL[1..3] {
+        world.confirm_bundle(cluster, "app", &hash).await;
+    }
+    for cluster in &ALL[1..] {
+        world.agents.script(cluster, Script::Silent).await;
+    }
+    let mut stored = writes(&world).await;
+    world.start_hub();
+    for cluster in &ALL[1..] {
+        let by = world
+            .until("app", &format!("{cluster} goes"), async |world: &World| {
+                let bundle = world.bundle(cluster, "app").await?;
+                bundle.metadata.deletion_timestamp.as_ref()?;
+                bundle.spec.deletion
+            })
+            .await
+            .confirmed_by;
+        assert_eq!(by, hash, "{cluster}");
+    }
+    for cluster in &ALL[1..] {
+        world.agents.script(cluster, Script::Ready).await;
+        world.until_removed("app", cluster).await;
+    }
+    world.rest().await;
+    assert_eq!(asked(&world).await, None);
+    while let Ok(Some(Ok(event))) = tokio::time::timeout(Duration::from_secs(1), stored.next()).await {
+        let WatchEvent::Modified(object) = event else {
+            continue;
+        };
+        let held = object.data["status"].pointer("/heldDeletes/hash");
+        assert!(held.is_none_or(|held| *held == json!(hash)), "{held:?}");
+    }
+}
+
 /// Given a cluster that keeps its Bundle without replicas, when somebody deletes that, then its objects are held: the application still
 /// has a place there.
 #[tokio::test(start_paused = true)]

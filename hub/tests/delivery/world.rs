@@ -391,6 +391,20 @@ impl World {
         bundles.delete(&format!("default.{app}"), &params).await.unwrap();
     }
 
+    /// Writes the evidence of a confirmation to a Bundle, as a hub does before it deletes it.
+    pub(crate) async fn confirm_bundle(&self, cluster: &str, app: &str, hash: &str) {
+        let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &format!("cluster-{cluster}"));
+        let patch = json!({"spec": {"deletion": {"revision": format!("{app}-v2"), "confirmedBy": hash}}});
+        bundles
+            .patch(
+                &format!("default.{app}"),
+                &PatchParams::default(),
+                &Patch::Merge(patch),
+            )
+            .await
+            .unwrap();
+    }
+
     pub(crate) async fn decision(&self, name: &str) -> Option<Decision> {
         let decisions: Api<Decision> = Api::namespaced(self.client.clone(), "default");
         decisions.get_opt(name).await.unwrap()
