@@ -2,7 +2,7 @@
 
 use crate::placement::NotChosen;
 use roundhouse_api::placement::{Operator, Requirement, Taint, Toleration, TolerationOperator};
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 /// A reduced fraction such as `7/3` with two decimals, rounded half up: `2.33`; a whole number stays whole.
 pub fn decimal(fraction: &str) -> String {
@@ -82,6 +82,34 @@ pub fn count(number: u64, one: &str, many: &str) -> String {
     match number {
         1 => format!("1 {one}"),
         _ => format!("{} {many}", thousands(number)),
+    }
+}
+
+/// `1h30m`, as it would be written; less than a second in milliseconds, and nothing as `0s`.
+pub fn time(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let parts = [
+        (seconds / 3600, "h"),
+        (seconds / 60 % 60, "m"),
+        (seconds % 60, "s"),
+    ];
+    let text: String = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, unit)| format!("{count}{unit}"))
+        .collect();
+    match (text.is_empty(), duration.as_millis()) {
+        (false, _) => text,
+        (true, 0) => "0s".to_owned(),
+        (true, milliseconds) => format!("{milliseconds}ms"),
+    }
+}
+
+/// A command on an application, as it can be typed: `resume` or `restart` with the application behind it.
+pub fn command(verb: &str, namespace: &str, application: &str) -> String {
+    match namespace {
+        "default" => format!("roundhouse {verb} {application}"),
+        namespace => format!("roundhouse {verb} {application} -n {namespace}"),
     }
 }
 
@@ -183,6 +211,25 @@ pub fn unplaced(code: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_and_commands_are_as_they_would_be_typed() {
+        for (milliseconds, shown) in [
+            (0, "0s"),
+            (250, "250ms"),
+            (2_000, "2s"),
+            (90_000, "1m30s"),
+            (600_000, "10m"),
+            (5_400_000, "1h30m"),
+        ] {
+            assert_eq!(time(Duration::from_millis(milliseconds)), shown);
+        }
+        assert_eq!(command("restart", "default", "web"), "roundhouse restart web");
+        assert_eq!(
+            command("restart", "shop", "web"),
+            "roundhouse restart web -n shop"
+        );
+    }
 
     #[test]
     fn fractions_are_rounded_half_up() {

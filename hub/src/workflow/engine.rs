@@ -6,6 +6,7 @@ use super::{
     spec::Action,
     times::{later, whole},
 };
+use crate::words;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use roundhouse_api::application::{
@@ -254,7 +255,11 @@ impl Run<'_> {
         }
         self.settle_groups();
         self.workflow.terminated = true;
-        self.workflow.message = Some("terminated: set status.workflow to {} to start again".to_owned());
+        let (namespace, name) = &self.spec.application;
+        self.workflow.message = Some(format!(
+            "terminated: {} starts it again",
+            words::command("restart", namespace, name)
+        ));
         self.end(StepPhase::Failed, ApplicationPhase::WorkflowTerminated);
     }
 }

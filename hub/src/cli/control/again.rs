@@ -5,10 +5,12 @@
 //! something else now. A pause is the same wherever the run stands, and what an approval is about its hash says.
 
 use super::decide::{Answer, Command, decide, is_paused};
-use crate::cli::{
-    hub,
-    status::{Stands, steps},
-    subject,
+use crate::{
+    cli::{
+        hub,
+        status::{Stands, steps},
+    },
+    words,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use roundhouse_api::application::{StepPhase, StepStatus, WorkflowStatus};
@@ -78,7 +80,7 @@ pub(super) fn decide_again(command: &Command, seen: &Seen, app: &Stands<'_>) -> 
 }
 
 fn changed(app: &Stands<'_>, why: impl Into<String>) -> Answer {
-    let status = subject::command("status", app.namespace, app.name);
+    let status = words::command("status", app.namespace, app.name);
     Answer::Changed {
         why: why.into(),
         advice: format!("{status}, and then again if that is still meant"),

@@ -114,7 +114,7 @@ pub(super) fn decide(command: &Command, app: &Stands<'_>) -> Answer {
         return approve(hash, app);
     }
     let status = app.status;
-    let command_of = |verb: &str| crate::cli::subject::command(verb, app.namespace, app.name);
+    let command_of = |verb: &str| crate::words::command(verb, app.namespace, app.name);
     if status.observed_generation != app.generation {
         return Answer::refused(
             "its spec was changed and the hub has not looked at it yet: a new run is about to start",
@@ -208,17 +208,17 @@ fn approve(hash: &str, app: &Stands<'_>) -> Answer {
             format!("what waits for an approval is {asked}, not {hash}: the set of clusters has changed"),
             format!(
                 "{}, and look at what would be removed",
-                crate::cli::subject::command("status", app.namespace, app.name)
+                crate::words::command("status", app.namespace, app.name)
             ),
         ),
         None => Answer::Refused {
             why: "no removal waits for an approval".to_owned(),
             advice: Some(match app.status.phase {
                 Some(ApplicationPhase::WorkflowSuspending) => {
-                    let resume = crate::cli::subject::command("resume", app.namespace, app.name);
+                    let resume = crate::words::command("resume", app.namespace, app.name);
                     format!("{resume}, if it is the suspended step that is meant")
                 }
-                _ => crate::cli::subject::command("status", app.namespace, app.name),
+                _ => crate::words::command("status", app.namespace, app.name),
             }),
         },
     }

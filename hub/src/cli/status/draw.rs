@@ -2,8 +2,8 @@
 
 use super::{StatusView, Style};
 use crate::{
-    cli::{age::ago, columns, format::Format, subject::command},
-    words,
+    cli::{age::ago, columns, format::Format},
+    words::{self, command},
 };
 use jiff::Timestamp;
 use roundhouse_api::application::{

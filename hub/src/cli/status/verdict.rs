@@ -1,6 +1,6 @@
 //! Where an application stands, in one of four states that scripts can tell apart. Pure.
 
-use crate::{cli::subject::command, words};
+use crate::words::{self, command};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use roundhouse_api::{
     application::{

@@ -386,6 +386,11 @@ fn terminate_ends_groups_too() {
         flow.settle(),
         "WorkflowTerminated x:succeeded group:failed/Terminate(a:failed/Terminate b:skipped) y:skipped"
     );
+    let message = flow.workflow().message.clone().unwrap();
+    assert!(
+        message.starts_with("terminated: roundhouse restart "),
+        "{message}"
+    );
 }
 
 #[test]
