@@ -3,6 +3,9 @@
 //! Decisions are pure functions ([`placement`], [`render`], [`workflow`], the plans of [`dispatch`]); the controllers in
 //! [`application`] and [`cluster`] fetch, call and write.
 
+// What is printed there panics where nobody can be told; `cli::terminal` has what does not.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod action;
 pub mod application;
 pub mod cli;

@@ -1,6 +1,6 @@
 //! `roundhouse accept` and `revoke`: who is let in as the agent of a cluster, and who no longer.
 
-use super::{Failure, hub};
+use super::{Failure, hub, terminal};
 use kube::{Api, Client, ResourceExt};
 use roundhouse_api::{
     cluster::{AgentIdentity, Cluster, IdentityMethod},
@@ -119,16 +119,20 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             .ends_with(REFUSED)
     })?;
     let Some(patch) = patch else {
-        eprintln!("cluster {name} is accepted already");
+        terminal::tell(format_args!("cluster {name} is accepted already"));
         return Ok(ExitCode::SUCCESS);
     };
     let written = write(&client, name, &patch).await?;
     match &written.spec.accepted_key {
-        Some(key) => eprintln!("cluster {name} accepted, with key {key}"),
+        Some(key) => terminal::tell(format_args!("cluster {name} accepted, with key {key}")),
         None if written.spec.serial == 0 => {
-            eprintln!("cluster {name} accepted; its agent needs an invitation: roundhouse join {name}");
+            terminal::tell(format_args!(
+                "cluster {name} accepted; its agent needs an invitation: roundhouse join {name}"
+            ));
         }
-        None => eprintln!("cluster {name} accepted: whoever has the invitation first is let in"),
+        None => terminal::tell(format_args!(
+            "cluster {name} accepted: whoever has the invitation first is let in"
+        )),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -166,11 +170,13 @@ pub(super) async fn revoke(args: RevokeArgs) -> Result<ExitCode, Failure> {
             .advise("check that a hub runs (roundhouse serve)"));
         }
     }
-    eprintln!("the identity of the agent of cluster {name} is ended; roundhouse join {name} invites it anew");
+    terminal::tell(format_args!(
+        "the identity of the agent of cluster {name} is ended; roundhouse join {name} invites it anew"
+    ));
     if !hub::is_embedded(&client).await {
-        eprintln!(
+        terminal::tell(format_args!(
             "note: watches that it has open end with their timeout, or when the API server is restarted: Kubernetes authorizes them when they begin"
-        );
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

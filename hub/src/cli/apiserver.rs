@@ -140,7 +140,7 @@ impl Listen {
             .write_kubeconfig(&path, context, &Identity::admin())
             .map_err(not_started)?;
         terminal::print(&format!("{}\n", path.display()))?;
-        eprintln!("serving {}", endpoint.url());
+        terminal::tell(format_args!("serving {}", endpoint.url()));
         Ok(endpoint)
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     Failure, hub,
     reshape::{Looked, Options},
+    terminal,
 };
 use crate::writes;
 use kube::{Api, Client, ResourceExt};
@@ -75,7 +76,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     write(&looked.client, &looked.before, how).await?;
-    eprintln!("cluster {name} {says}");
+    terminal::tell(format_args!("cluster {name} {says}"));
     if args.timeout == 0 {
         return Ok(ExitCode::SUCCESS);
     }
@@ -119,7 +120,7 @@ async fn gone(client: &Client, cluster: &Cluster, seconds: u64) -> Result<ExitCo
                 && leaving.message != said
             {
                 said.clone_from(&leaving.message);
-                eprintln!("{said}");
+                terminal::tell(format_args!("{said}"));
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -127,12 +128,12 @@ async fn gone(client: &Client, cluster: &Cluster, seconds: u64) -> Result<ExitCo
     match tokio::time::timeout(Duration::from_secs(seconds), look).await {
         Ok(done) => done?,
         Err(_) => {
-            eprintln!(
+            terminal::tell(format_args!(
                 "cluster {name} has not left in {seconds} s; kubectl wait --for=delete cluster/{name} waits on"
-            );
+            ));
             return Ok(ExitCode::from(IN_PROGRESS));
         }
     }
-    eprintln!("cluster {name} has left");
+    terminal::tell(format_args!("cluster {name} has left"));
     Ok(ExitCode::SUCCESS)
 }

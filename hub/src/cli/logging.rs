@@ -16,7 +16,9 @@ pub(super) fn start(filter: Option<&str>, default: &str) -> Result<(), Failure> 
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(parsed)
         .with_writer(std::io::stderr)
-        .with_ansi(terminal::color_on_stderr());
+        .with_ansi(terminal::color_on_stderr())
+        // It would be said on stderr, which is what cannot be written to.
+        .log_internal_errors(false);
     // Only fails where a subscriber is there already, as in a test that runs several verbs.
     let _ = subscriber.try_init();
     Ok(())

@@ -131,7 +131,9 @@ fn lines(path: &Path) -> Result<ExitCode, Failure> {
     if failed == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("{failed} of {all} lines cannot be merged: see their \"error\"");
+    terminal::tell(format_args!(
+        "{failed} of {all} lines cannot be merged: see their \"error\""
+    ));
     Ok(ExitCode::FAILURE)
 }
 

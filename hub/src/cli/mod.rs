@@ -107,7 +107,7 @@ pub fn main() -> ExitCode {
             if usage.use_stderr() && usage.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
         {
             // Clap's own status of 2 means "in progress" or "changes" here.
-            eprintln!("{}", misused(&usage));
+            terminal::tell(format_args!("{}", misused(&usage)));
             return ExitCode::FAILURE;
         }
         Err(asked) => {
@@ -124,7 +124,7 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("{failure}");
+            terminal::tell(format_args!("{failure}"));
             ExitCode::from(failure.status())
         }
     }

@@ -5,6 +5,7 @@ use super::{
     documents::Document,
     hub::unreadable,
     proposals::{self, Kind, Proposed},
+    terminal,
 };
 use crate::{
     render,
@@ -41,7 +42,9 @@ pub(super) async fn of_hub(
         Err(why) => Err(why),
     };
     if let Err(why) = &rules {
-        eprintln!("note: it is not judged whether the hub's tenancy admits this: {why}");
+        terminal::tell(format_args!(
+            "note: it is not judged whether the hub's tenancy admits this: {why}"
+        ));
     }
     Ok(rules.ok())
 }

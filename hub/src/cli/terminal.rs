@@ -1,7 +1,10 @@
 //! What the terminal can do, and what its user wants of it.
 
 use super::Failure;
-use std::io::{self, IsTerminal, StdoutLock, Write, stderr, stdout};
+use std::{
+    fmt,
+    io::{self, IsTerminal, StdoutLock, Write, stderr, stdout},
+};
 
 /// Whether things may be drawn over on stderr.
 pub(super) fn stderr_is_live() -> bool {
@@ -37,6 +40,16 @@ pub(super) fn columns() -> Option<usize> {
         let (_, columns) = console::Term::stdout().size_checked()?;
         Some(usize::from(columns))
     })
+}
+
+/// Says one line on stderr. What a verb has done is done, whether or not anybody can be told: an error of stderr changes nothing.
+pub(super) fn tell(line: fmt::Arguments<'_>) {
+    say(&format!("{line}\n"));
+}
+
+/// The same of text that has its own ends of lines, or wants none.
+pub(super) fn say(text: &str) {
+    let _ = stderr().lock().write_all(text.as_bytes());
 }
 
 /// Prints data to stdout as it is made. A reader that has gone away has had enough: that is no failure.

@@ -39,6 +39,7 @@ mod start;
 mod steps;
 mod stopped;
 mod taking;
+mod talk;
 mod tenancy;
 mod traits;
 mod workflow;

@@ -78,10 +78,10 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     sender.send_all(&guarded).await?;
     if let Some((_, plan)) = &plan {
         let summary = plan.summary;
-        eprintln!(
+        terminal::tell(format_args!(
             "the plan was: {} to add, {} to change, {} to destroy",
             summary.add, summary.change, summary.destroy
-        );
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -70,7 +70,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     terminal::print(&text)?;
     if views.is_empty() {
-        eprintln!("no clusters");
+        terminal::tell(format_args!("no clusters"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -79,10 +79,10 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
 async fn heard(client: &Client) -> Result<BTreeMap<String, Timestamp>, Failure> {
     match hub::heard(client).await {
         Err(Error::Api(answer)) if answer.code == 403 => {
-            eprintln!(
+            terminal::tell(format_args!(
                 "note: when the agents of available clusters were seen last is not shown: {}",
                 answer.message
-            );
+            ));
             Ok(BTreeMap::new())
         }
         heard => heard.map_err(|error| hub::unreadable("the Leases of agents", error)),

@@ -47,7 +47,10 @@ impl Screen {
     pub(super) fn say(&self, text: &str) {
         match &self.live {
             Some(bar) => bar.println(text),
-            None => eprintln!("{:6.1} s  {text}", self.started.elapsed().as_secs_f64()),
+            None => terminal::tell(format_args!(
+                "{:6.1} s  {text}",
+                self.started.elapsed().as_secs_f64()
+            )),
         }
     }
 

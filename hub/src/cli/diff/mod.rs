@@ -65,10 +65,10 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let member = hub::connect(Some(&args.member_kubeconfig)).await?;
     let found = dispatched::find(&hub, &subject).await?;
     if found.apply_once.is_none() {
-        eprintln!(
+        terminal::tell(format_args!(
             "the agent of {} has not reported its apply-once mode; bundles that do not say are compared as with off",
             subject.cluster
-        );
+        ));
     }
     let setting = Setting {
         hub_id: found.hub_id,
@@ -87,7 +87,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         },
     };
     terminal::print(&text)?;
-    eprintln!("{}", summary(&preview, &subject));
+    terminal::tell(format_args!("{}", summary(&preview, &subject)));
     Ok(exit_code(&preview, args.detailed_exitcode))
 }
 

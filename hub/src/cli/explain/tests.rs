@@ -109,6 +109,20 @@ fn the_arithmetic() {
 }
 
 #[test]
+fn what_is_not_divided_is_not_said_to_have_no_place() {
+    let steps =
+        json!([{"name": "all", "type": "deploy", "properties": {"placement": [{"clusterSelector": {}}]}}]);
+    let subject = subject(&application(5, &steps), &["a", "b"].map(|name| facts(name, &[])));
+    let text = arithmetic::draw(&subject, Format::Table);
+    assert!(
+        text.contains(
+            "Deployment default/checkout: 5 replicas, not divided: every cluster runs all of them\n"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
 fn rules_that_claim_too_much_are_marked() {
     let marked = |count: u32| {
         let steps = json!([{"type": "deploy", "properties": {"placement": [{"replicas": count}]}}]);

@@ -56,7 +56,10 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     terminal::print(&text)?;
     if rows.is_empty() {
-        eprintln!("application {} has no revisions yet", subject.title());
+        terminal::tell(format_args!(
+            "application {} has no revisions yet",
+            subject.title()
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -121,13 +121,17 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let until = printed
         .await
         .map_err(|failure| not_printed(failure, cluster, serial, anew))?;
-    eprintln!("cluster {name} is invited until {until}");
+    terminal::tell(format_args!("cluster {name} is invited until {until}"));
     match args.auto_accept {
-        true => eprintln!("next: start its agent with what is printed: it is let in at once"),
-        false => eprintln!("next: start its agent with what is printed, then: roundhouse accept {name}"),
+        true => terminal::tell(format_args!(
+            "next: start its agent with what is printed: it is let in at once"
+        )),
+        false => terminal::tell(format_args!(
+            "next: start its agent with what is printed, then: roundhouse accept {name}"
+        )),
     }
     if reached.is_here_only() {
-        eprintln!(
+        terminal::tell(format_args!(
             "note: the agent is told to reach the hub at {}, which is this machine: --hub-url for another one",
             reached.url
         );

@@ -157,7 +157,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let faults = faults(&drawn);
     for fault in &faults {
-        eprintln!("{fault}");
+        terminal::tell(format_args!("{fault}"));
     }
     if let Some(file) = &args.out {
         if !faults.is_empty() {
@@ -166,7 +166,9 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         let moment = saved::Moment { at: now, until };
         let sha256 = saved::write(file, &proposed, &seen.inputs, drawn.counts(), moment)?;
         let file = file.display();
-        eprintln!("saved: {file} (sha256 {sha256}); apply it with: roundhouse apply {file}");
+        terminal::tell(format_args!(
+            "saved: {file} (sha256 {sha256}); apply it with: roundhouse apply {file}"
+        ));
     }
     Ok(match args.detailed_exitcode && !drawn.counts().is_empty() {
         _ if !faults.is_empty() => ExitCode::FAILURE,

@@ -65,7 +65,7 @@ pub(super) async fn change(
         return Ok(ExitCode::SUCCESS);
     }
     write(&looked.client, name, &patch).await?;
-    eprintln!("cluster {name}: {}", done.join(", "));
+    terminal::tell(format_args!("cluster {name}: {}", done.join(", ")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -121,7 +121,7 @@ impl Looked {
         let text = options.output.structured(|| draw::structured(&radius))?;
         terminal::print(&text.unwrap_or_else(|| draw::text(&radius, options.output)))?;
         if options.dry_run {
-            eprintln!("nothing was written (--dry-run)");
+            terminal::tell(format_args!("nothing was written (--dry-run)"));
             return Ok(false);
         }
         if !options.yes {
@@ -176,7 +176,7 @@ fn ask(name: &ClusterName) -> Result<(), Failure> {
             "nobody can be asked: stdin is no terminal",
         ));
     }
-    eprint!("go ahead? [y/N] ");
+    terminal::say("go ahead? [y/N] ");
     let mut line = String::new();
     let read = stdin().lock().read_line(&mut line);
     match read.map(|_| line.trim().to_ascii_lowercase()) {

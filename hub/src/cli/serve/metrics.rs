@@ -1,7 +1,7 @@
 //! The metrics port of a hub, which tells of its health, too.
 
 use crate::{
-    cli::Failure,
+    cli::{Failure, terminal},
     metrics::{Metrics, serve},
     run::HubOptions,
 };
@@ -25,7 +25,7 @@ pub(super) async fn listen(
     };
     let listener = TcpListener::bind(address).await.map_err(unusable)?;
     let address = listener.local_addr().map_err(unusable)?;
-    eprintln!("metrics at http://{address}/metrics");
+    terminal::tell(format_args!("metrics at http://{address}/metrics"));
     let metrics = options.application.metrics.clone();
     let leading = options.leading.clone();
     tokio::spawn(serve(listener, metrics.clone(), leading, stop.clone()));

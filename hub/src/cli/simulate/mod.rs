@@ -117,7 +117,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let changes: Vec<Files> = changes.collect::<Result<_, _>>()?;
     let fleet = fleet::of(args)?;
     for note in &fleet.notes {
-        eprintln!("note: {note}");
+        terminal::tell(format_args!("note: {note}"));
     }
     let made = script::of(args, &fleet.clusters, &files, &changes)?;
     let spinner = spinner(&format!(

@@ -101,7 +101,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             drawn = text.lines().count();
         }
         match is_trouble && screen.is_none() {
-            true => eprint!("{text}"),
+            true => terminal::say(&text),
             false => terminal::print(&text)?,
         }
         if !args.watch {

@@ -76,7 +76,7 @@ impl Screen {
     pub(super) fn say(&self, text: &str) {
         match &self.live {
             Some(bar) => bar.println(text),
-            None => eprint!("{}", self.stamped(text)),
+            None => terminal::say(&self.stamped(text)),
         }
     }
 
