@@ -30,7 +30,8 @@ const LOOK: Duration = Duration::from_millis(200);
 ///
 /// Joining again ends the identity that the cluster's agent has had until now; first it is tried whether the hub gives a token at
 /// all, and where it gives none nothing is changed. A cluster that was accepted before keeps what is
-/// placed there, and its new agent waits to be accepted all the same.
+/// placed there, and its new agent waits to be accepted all the same. It keeps its labels too: --label adds one, but gives none that
+/// is there another value, since that moves replicas; `roundhouse label --overwrite` does, and says first what would move.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The cluster
@@ -42,7 +43,7 @@ pub(super) struct Args {
     /// How long the invitation holds: 10m to 30d
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = ttl)]
     ttl: SignedDuration,
-    /// Label of the Cluster, which placements select by; may be repeated
+    /// Label of the Cluster, which placements select by; may be repeated. One that a Cluster has already is not changed
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
     /// Where the agent reaches the hub, if not where this kubeconfig does
@@ -134,7 +135,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         terminal::tell(format_args!(
             "note: the agent is told to reach the hub at {}, which is this machine: --hub-url for another one",
             reached.url
-        );
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -152,12 +153,36 @@ async fn ask(client: &Client, args: &Args) -> Result<Asked, Failure> {
     let cluster = &args.cluster;
     let found = find(client, cluster).await?;
     let anew = found.is_some();
+    if let Some(found) = &found {
+        relabels_nothing(found, &args.labels)?;
+    }
     token::tried(client, cluster, args.ttl).await?;
     let written = invited(client, cluster, found, args).await?;
     Ok(Asked {
         serial: written.spec.serial,
         anew,
     })
+}
+
+/// A label that has another value moves replicas, which `label` shows before it is written.
+fn relabels_nothing(found: &Cluster, labels: &[(String, String)]) -> Result<(), Failure> {
+    let differs = labels.iter().find_map(|(key, value)| {
+        let now = found.labels().get(key).filter(|now| *now != value)?;
+        Some((key, value, now))
+    });
+    let Some((key, value, now)) = differs else {
+        return Ok(());
+    };
+    let name = found.name_any();
+    Err(
+        Failure::new("E-LABEL", format!("cluster {name} has label {key} already"))
+            .because(format!(
+                "its value is {now:?}, not {value:?}; nothing was changed, and nobody is invited"
+            ))
+            .advise(format!(
+                "roundhouse label {name} {key}={value} --overwrite, which says first what would move; or join without --label {key}"
+            )),
+    )
 }
 
 /// What failed when the invitation was written already.
@@ -446,6 +471,33 @@ mod tests {
         assert!(!asked.anew);
         let failure = not_printed(Failure::new("E-X", "x"), &cluster, asked.serial, asked.anew).to_string();
         assert_eq!(failure, "error: x [E-X]\ntry:   the same command again");
+    }
+
+    #[tokio::test]
+    async fn a_label_that_is_there_has_another_value_by_the_label_verb_only() {
+        let (server, clusters) = hub(true).await;
+        let client = Client::new(server.service_as(Some(Identity::admin())), "default");
+        let labels = json!({"metadata": {"labels": {"region": "west"}}});
+        super::hub::patch_cluster(&client, "c1", &labels).await.unwrap();
+        let asked = async |label: (&str, &str)| {
+            let labels = vec![(label.0.to_owned(), label.1.to_owned())];
+            ask(&client, &Args { labels, ..args("c1") }).await
+        };
+        assert_eq!(
+            asked(("region", "east")).await.unwrap_err().to_string(),
+            "error: cluster c1 has label region already [E-LABEL]\n\
+             cause: its value is \"west\", not \"east\"; nothing was changed, and nobody is invited\n\
+             try:   roundhouse label c1 region=east --overwrite, which says first what would move; or join without --label region"
+        );
+        let found = clusters.get("c1").await.unwrap();
+        assert_eq!(
+            (found.spec.serial, found.labels()["region"].as_str()),
+            (3, "west")
+        );
+        asked(("region", "west")).await.unwrap();
+        asked(("tier", "gold")).await.unwrap();
+        let found = clusters.get("c1").await.unwrap();
+        assert_eq!(found.labels().len(), 2);
     }
 
     #[test]
