@@ -3,6 +3,7 @@
 use super::{
     Failure,
     documents::{self, Document, Place},
+    metadata,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResourceExt, Resource, ResourceExt};
@@ -83,7 +84,7 @@ fn cluster(mut value: Value, structure: &Structure) -> Result<Cluster, String> {
     let name = match value.pointer("/metadata/name") {
         None | Some(Value::Null) => return Err("it has no metadata.name: give it one".to_owned()),
         Some(Value::String(name)) => ClusterName::new(name.as_str()).map_err(|error| error.to_string())?,
-        Some(other) => return Err(format!("metadata.name is {other}, not a text: put it in quotes")),
+        Some(other) => return Err(format!("metadata.name {}", metadata::no_text(other))),
     };
     let mut cluster = checked(value, structure).map_err(|why| format!("cluster {name}: {why}"))?;
     let status = cluster.status.get_or_insert_default();
@@ -102,7 +103,7 @@ const QUANTITIES: [(&str, &str); 2] = [
 
 /// What each field takes is looked at before all of it is read, so that what is wrong has its path.
 fn checked(value: Value, structure: &Structure) -> Result<Cluster, String> {
-    metadata_is_legal(&value)?;
+    metadata::is_legal(&value)?;
     quantities_are_read(&value)?;
     if let Some(wrong) = structure.wrong(&value).into_iter().next() {
         return Err(format!("{}: {}", wrong.field, wrong.message));
@@ -124,36 +125,6 @@ fn quantities_are_read(value: &Value) -> Result<(), String> {
             return Err(format!(
                 "{path}.{key} is {value}, not a quantity of 0 or more: write a number such as 10, 1k or 2500m"
             ));
-        }
-    }
-    Ok(())
-}
-
-/// YAML reads `1`, `true` and an empty value as something else than a text; and a hub takes no label that Kubernetes does
-/// not take.
-fn metadata_is_legal(value: &Value) -> Result<(), String> {
-    for (field, what) in [
-        ("/metadata/labels", "label"),
-        ("/metadata/annotations", "annotation"),
-    ] {
-        let entries = value.pointer(field).and_then(Value::as_object);
-        for (key, value) in entries.into_iter().flatten() {
-            let Some(text) = value.as_str() else {
-                return Err(format!("{what} {key} is {value}, not a text: put it in quotes"));
-            };
-            // Those of annotations may have capitals before the slash.
-            let is_legal = match what {
-                "label" => names::is_qualified(key),
-                _ => names::is_qualified(&key.to_lowercase()),
-            };
-            if !is_legal {
-                let rule = names::QUALIFIED;
-                return Err(format!("{what} {key:?} has no legal key: use {rule}"));
-            }
-            if what == "label" && !names::is_label_value(text) {
-                let rule = names::LABEL_VALUE;
-                return Err(format!("label {key} has no legal value, {text:?}: use {rule}"));
-            }
         }
     }
     Ok(())
@@ -297,27 +268,31 @@ mod tests {
             ),
             (
                 "metadata: {name: b, labels: {region: east, tier: 1}}",
-                "cluster b: label tier is 1, not a text: put it in quotes\n",
+                "cluster b: metadata.labels: label tier is 1, not a text: put it in quotes\n",
             ),
             (
                 "metadata: {name: b, annotations: {checked: true}}",
-                "cluster b: annotation checked is true, not a text: put it in quotes\n",
+                "cluster b: metadata.annotations: annotation checked is true, not a text: put it in quotes\n",
             ),
             (
                 "metadata: {name: b, labels: {region: not valid!}}",
-                "cluster b: label region has no legal value, \"not valid!\": use at most 63 letters, ",
+                "cluster b: metadata.labels: label region has no legal value, \"not valid!\": use at most 63 letters, ",
             ),
             (
                 "metadata: {name: b, labels: {bad key: east}}",
-                "cluster b: label \"bad key\" has no legal key: use an optional DNS prefix and '/', then 1 to 63 ",
+                "cluster b: metadata.labels: label \"bad key\" has no legal key: use an optional DNS prefix and '/', then 1 to 63 ",
             ),
             (
                 "metadata: {name: b, annotations: {bad key: any text!}}",
-                "cluster b: annotation \"bad key\" has no legal key: use an optional DNS prefix ",
+                "cluster b: metadata.annotations: annotation \"bad key\" has no legal key: use an optional DNS prefix ",
             ),
             (
                 "metadata: {name: b, labels: [east]}",
-                "cluster b: invalid type: sequence, expected a map\n",
+                "cluster b: metadata.labels: invalid type: sequence, expected a map\n",
+            ),
+            (
+                "metadata: {name: b, lables: {region: east}}",
+                "cluster b: it has no field metadata.lables (known: annotations, ",
             ),
             (
                 "{metadata: {name: b}, spec: {taints: [{key: gpu, effect: NoWay}]}}",

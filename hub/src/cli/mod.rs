@@ -28,6 +28,7 @@ mod label;
 mod leave;
 mod logging;
 mod merge;
+mod metadata;
 mod plan;
 mod proposals;
 mod reshape;

@@ -3,6 +3,7 @@
 use super::{
     Failure,
     documents::{self, Document, Place},
+    metadata,
 };
 use kube::api::ApiResource;
 use roundhouse_api::{
@@ -131,6 +132,7 @@ fn of_document(
             .because(reason)
             .advise("Application or ComponentDefinition of core.oam.dev/v1beta1, or Placement of roundhouse.dev/v1alpha1, with metadata.name and spec")
     })?;
+    metadata::is_legal(&value).map_err(|why| refused(&place, &format!("{} {name}", kind.word()), &[why]))?;
     let namespace = namespace_of(&value, namespace).map_err(|misplaced| {
         let what = match &misplaced {
             Misplaced::Elsewhere { own, asked } => {
@@ -193,7 +195,11 @@ fn lines(violations: &[Violation]) -> Vec<String> {
 
 /// Says what the controller would refuse an object for.
 pub(super) fn not_accepted(proposed: &Proposed, violations: &[String]) -> Failure {
-    let what = format!("{}: {} is not accepted", proposed.place, proposed.title());
+    refused(&proposed.place, &proposed.title(), violations)
+}
+
+fn refused(place: &Place, title: &str, violations: &[String]) -> Failure {
+    let what = format!("{place}: {title} is not accepted");
     let mut failure = Failure::new("E-REFUSED", what);
     for violation in violations.iter().take(MAX_VIOLATIONS) {
         failure = failure.because(violation.as_str());
@@ -228,8 +234,11 @@ fn identify(value: &Value) -> Result<(Kind, String), String> {
             FIELDS.join(", ")
         ));
     }
-    let name = text("/metadata/name").ok_or("it has no metadata.name: give it one")?;
-    Ok((kind, name.to_owned()))
+    match value.pointer("/metadata/name") {
+        None | Some(Value::Null) => Err("it has no metadata.name: give it one".to_owned()),
+        Some(Value::String(name)) => Ok((kind, name.clone())),
+        Some(other) => Err(format!("metadata.name {}", metadata::no_text(other))),
+    }
 }
 
 /// Why an object has no namespace that it can be in.
@@ -341,6 +350,24 @@ spec:
                  cause: metadata.name: application name \"Web\" is not a DNS label",
             ),
             ("a: 1".to_owned(), "cause: it has no apiVersion and kind"),
+            (
+                VALID.replace("name: web}", "name: 7}"),
+                "cause: metadata.name is 7, not a text: put it in quotes",
+            ),
+            (
+                format!("{VALID}---\n{}", VALID.replace("{name: web}", "{name: b, labels: {team: 7}}")),
+                "error: app.yaml, document 2 (line 10): Application b is not accepted [E-REFUSED]\n\
+                 cause: metadata.labels: label team is 7, not a text: put it in quotes\n\
+                 try:   mend what is named",
+            ),
+            (
+                VALID.replace("{name: web}", "{name: web, lables: {team: a}}"),
+                "cause: it has no field metadata.lables (known: annotations, ",
+            ),
+            (
+                VALID.replace("{name: web}", "{name: web, namespace: 7}"),
+                "cause: metadata.namespace is 7, not a text: put it in quotes",
+            ),
         ] {
             let failure = of(&text, None).unwrap_err();
             assert!(failure.contains(expected), "{failure}\n has not\n{expected}");
