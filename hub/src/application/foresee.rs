@@ -19,7 +19,7 @@ use crate::{
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use roundhouse_api::{
-    application::{Found, Unresolved, ValidApplication, Violation, references, resolve, validate},
+    application::{Found, StepPhase, Unresolved, ValidApplication, Violation, references, resolve, validate},
     bundle::{ApplicationRef, Bundle},
     cluster::Cluster,
     decision::{Decision, DecisionSpec, OverrideError},
@@ -154,6 +154,9 @@ pub struct Foreseen {
     pub refused: BTreeMap<String, String>,
     /// The steps that a run of the proposal, if one is under way, has passed: what they placed stands until it has ended.
     pub passed: Vec<String>,
+    /// A run of the proposal has ended without success: what it placed stays, and nothing of this is carried out before it is
+    /// started again.
+    pub stopped: bool,
 }
 
 /// What one placing step decides.
@@ -250,6 +253,8 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         now,
     };
     let (placed, plan) = request.look();
+    let run = workflow.filter(|workflow| delivery.spec.is_of(workflow));
+    let stopped = run.is_some_and(|run| run.finished && run.status != Some(StepPhase::Succeeded));
     let passed = request.passed(&workflow::reach(&delivery.spec, workflow));
     let (objects, bundles_of_steps) = objects::ahead(&Known {
         delivery: &delivery,
@@ -285,6 +290,7 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         objects,
         left,
         passed,
+        stopped,
         replica_paths,
         former: latest.map(|latest| latest.name.clone()),
         revision: delivery.content.revision.clone(),

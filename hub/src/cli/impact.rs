@@ -15,7 +15,7 @@ pub(super) fn of_later(later: &[Later]) -> Vec<Value> {
 pub(super) fn of_applications(applications: &[ApplicationImpact]) -> Vec<Value> {
     let applications = applications.iter().map(|application| {
         let moved = application.moved.iter().map(|moved| {
-            json!({"cluster": moved.cluster, "before": moved.before, "after": moved.after, "delta": moved.delta()})
+            json!({"cluster": moved.cluster, "before": moved.before, "otherwise": moved.otherwise, "after": moved.after, "delta": moved.delta()})
         });
         json!({
             "application": application.application,

@@ -18,6 +18,8 @@ pub enum Hold {
     Removal(String),
     /// The cluster is to lose the application, and its agent cannot be told.
     RemovalOutOfReach,
+    /// The cluster would lose the application, and the run has ended without success: nothing of it moves.
+    RunEnded,
     /// The step places the cluster, and its agent cannot be told of anything new.
     OutOfReach,
 }
@@ -29,6 +31,7 @@ impl Hold {
             Hold::Overrides(_) => "overrides",
             Hold::Placement(_) => "placementRef",
             Hold::Removal(_) => "removal",
+            Hold::RunEnded => "run",
             Hold::RemovalOutOfReach | Hold::OutOfReach => "reachable",
         }
     }
@@ -39,6 +42,7 @@ impl Hold {
             Hold::Overrides(_) => "all of them can be applied",
             Hold::Placement(_) => "a Placement that can be used",
             Hold::Removal(_) => "within the delete budget, or confirmed",
+            Hold::RunEnded => "one that goes on, or has succeeded",
             Hold::RemovalOutOfReach | Hold::OutOfReach => "its agent's heartbeat",
         }
     }
@@ -48,6 +52,12 @@ impl Hold {
         match self {
             Hold::Overrides(errors) => errors.clone(),
             Hold::Placement(why) | Hold::Removal(why) => vec![why.clone()],
+            Hold::RunEnded => {
+                vec![
+                    "its run has ended without success: what it placed stays as it is until it is started again"
+                        .to_owned(),
+                ]
+            }
             Hold::RemovalOutOfReach => {
                 vec!["its agent is out of reach: it removes the application once it answers again".to_owned()]
             }

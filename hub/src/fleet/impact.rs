@@ -1,6 +1,9 @@
 //! The blast radius of a change of a cluster.
 
-use super::later::{self, Later, Moments};
+use super::{
+    later::{self, Later, Moments},
+    load::{in_order, replicas},
+};
 use crate::{
     application::{Foreseen, Proposal, Snapshot, foresee},
     dispatch,
@@ -22,6 +25,9 @@ pub struct Impact {
     pub asked: usize,
     /// Applications that cannot be asked, `<namespace>/<name>`, and why: what runs of them stays as it is.
     pub refused: Vec<(String, String)>,
+    /// Applications, `<namespace>/<name>`, that something would change for if their run had not ended without success: nothing of
+    /// them moves before they are started again.
+    pub stopped: Vec<String>,
 }
 
 /// What a change does to one application.
@@ -31,7 +37,7 @@ pub struct ApplicationImpact {
     pub application: String,
     /// Replicas that move, by cluster.
     pub moved: Vec<Moved>,
-    /// Divided replicas without a place, before and after.
+    /// Divided replicas without a place, as it is stored and after; both the same where the change makes no difference.
     pub unplaced: (u64, u64),
     /// Clusters that would get it, sorted.
     pub arriving: Vec<String>,
@@ -46,14 +52,16 @@ pub struct ApplicationImpact {
 pub struct Moved {
     /// The cluster.
     pub cluster: String,
-    /// Now.
+    /// Now, as it is stored: a run under way may have to come to it yet.
     pub before: u64,
-    /// After the change.
+    /// Without the change, once runs under way have finished.
+    pub otherwise: u64,
+    /// After the change, once runs under way have finished.
     pub after: u64,
 }
 
 impl Moved {
-    /// Replicas more, or fewer.
+    /// Replicas more than now, or fewer.
     pub fn delta(&self) -> i64 {
         i64::try_from(self.after).unwrap_or(i64::MAX) - i64::try_from(self.before).unwrap_or(i64::MAX)
     }
@@ -67,12 +75,12 @@ impl ApplicationImpact {
             && self.unplaced.0 == self.unplaced.1
     }
 
-    /// Replicas that are taken from a cluster.
+    /// Replicas that are on a cluster, and are taken from it by the change.
     pub fn taken(&self) -> u64 {
         let taken = self
             .moved
             .iter()
-            .map(|moved| moved.before.saturating_sub(moved.after));
+            .map(|moved| moved.before.min(moved.otherwise).saturating_sub(moved.after));
         taken.sum()
     }
 }
@@ -86,6 +94,10 @@ pub fn impact(
     changed: &Cluster,
     now: Timestamp,
 ) -> Impact {
+    let stored: Vec<Outcome> = applications
+        .iter()
+        .map(|(namespace, name)| Outcome::stored(snapshot, namespace, name))
+        .collect();
     let before: Vec<Result<Outcome, String>> = applications
         .iter()
         .map(|key| look(snapshot, key, now, |_, foreseen| Outcome::of(&foreseen)))
@@ -96,8 +108,9 @@ pub fn impact(
     let taints: Inventory = fleet.filter(|facts| facts.name == name).collect();
     let mut moments = Moments::new();
     let after = applications.iter().map(|key| {
-        look(snapshot, key, now, |proposal, foreseen| {
-            later::follow(snapshot, proposal, foreseen, &taints, now, &mut moments)
+        look(snapshot, key, now, |proposal, foreseen| match foreseen.stopped {
+            true => Outcome::of(&foreseen),
+            false => later::follow(snapshot, proposal, foreseen, &taints, now, &mut moments),
         })
     });
     let mut after: Vec<Result<Outcome, String>> = after.collect();
@@ -112,13 +125,16 @@ pub fn impact(
         later: later::in_order(moments, now),
         ..Impact::default()
     };
-    for ((namespace, name), (before, after)) in applications.iter().zip(before.into_iter().zip(after)) {
+    let looked = stored.iter().zip(before.into_iter().zip(after));
+    for ((namespace, name), (stored, (before, after))) in applications.iter().zip(looked) {
         let application = format!("{namespace}/{name}");
         match (before, after) {
             (Ok(before), Ok(after)) => {
-                let one = compare(application, &before, &after);
-                if !one.is_empty() {
-                    impact.applications.push(one);
+                let one = compare(application, stored, &before, &after);
+                match (one.is_empty(), after.stopped) {
+                    (true, _) => {}
+                    (false, true) => impact.stopped.push(one.application),
+                    (false, false) => impact.applications.push(one),
                 }
             }
             (Err(why), _) | (_, Err(why)) => impact.refused.push((application, why)),
@@ -135,6 +151,8 @@ pub(super) struct Outcome {
     surplus: BTreeSet<String>,
     unplaced: u64,
     held: Option<String>,
+    /// Nothing of it is carried out: see [`Foreseen::stopped`].
+    stopped: bool,
 }
 
 /// Looks at what is foreseen of a stored application.
@@ -155,13 +173,18 @@ fn look(
 }
 
 impl Outcome {
+    /// What is decided now, of steps that a run has come to.
+    fn stored(snapshot: &Snapshot, namespace: &str, name: &str) -> Outcome {
+        let decisions = in_order(snapshot, namespace, name);
+        let specs = || decisions.iter().map(|decision| &decision.spec);
+        Outcome {
+            replicas: replicas(specs()),
+            unplaced: specs().map(|decision| decision.unplaced).sum(),
+            ..Outcome::default()
+        }
+    }
+
     pub(super) fn of(foreseen: &Foreseen) -> Outcome {
-        let layers: Vec<_> = foreseen
-            .decisions
-            .iter()
-            .map(|decision| dispatch::Layer::of(true, &decision.spec))
-            .collect();
-        let shares = dispatch::shares(&layers);
         let wanted = foreseen.plan.targets.iter();
         let members = wanted.filter(|(_, target)| !matches!(target, dispatch::Target::Nothing));
         Outcome {
@@ -172,39 +195,44 @@ impl Outcome {
                 .iter()
                 .filter_map(|(namespace, _)| cluster_of_namespace(namespace).map(str::to_owned))
                 .collect(),
-            replicas: shares
-                .into_iter()
-                .map(|(cluster, share)| {
-                    let replicas = share.replicas.values().map(|part| u64::from(part.replicas)).sum();
-                    (cluster, replicas)
-                })
-                .collect(),
+            replicas: replicas(foreseen.decisions.iter().map(|decision| &decision.spec)),
             unplaced: foreseen
                 .decisions
                 .iter()
                 .map(|decision| decision.spec.unplaced)
                 .sum(),
             held: foreseen.held.clone(),
+            stopped: foreseen.stopped,
         }
     }
 }
 
-pub(super) fn compare(application: String, before: &Outcome, after: &Outcome) -> ApplicationImpact {
+/// What differs between two outcomes, beside what is there now.
+pub(super) fn compare(
+    application: String,
+    now: &Outcome,
+    before: &Outcome,
+    after: &Outcome,
+) -> ApplicationImpact {
     let clusters: BTreeSet<&String> = before.replicas.keys().chain(after.replicas.keys()).collect();
     let of = |replicas: &BTreeMap<String, u64>, cluster: &str| replicas.get(cluster).copied().unwrap_or(0);
     let moved = clusters.into_iter().filter_map(|cluster| {
         let moved = Moved {
-            before: of(&before.replicas, cluster),
+            before: of(&now.replicas, cluster),
+            otherwise: of(&before.replicas, cluster),
             after: of(&after.replicas, cluster),
             cluster: cluster.clone(),
         };
-        (moved.before != moved.after).then_some(moved)
+        (moved.otherwise != moved.after).then_some(moved)
     });
     let leaving: Vec<String> = after.surplus.difference(&before.surplus).cloned().collect();
     ApplicationImpact {
         application,
         moved: moved.collect(),
-        unplaced: (before.unplaced, after.unplaced),
+        unplaced: match before.unplaced == after.unplaced {
+            true => (after.unplaced, after.unplaced),
+            false => (now.unplaced, after.unplaced),
+        },
         arriving: after.members.difference(&before.members).cloned().collect(),
         held: after.held.clone().filter(|_| !leaving.is_empty()),
         leaving,

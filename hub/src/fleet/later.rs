@@ -45,7 +45,8 @@ pub fn ahead<'a>(
         let timed =
             understand(snapshot, &proposal).is_ok_and(|valid| next_change(&inventory, &valid, now).is_some());
         let foreseen = timed.then(|| foresee(snapshot, &proposal, now).ok()).flatten();
-        if let Some(foreseen) = foreseen {
+        // Of a run that has ended without success the clock moves nothing either.
+        if let Some(foreseen) = foreseen.filter(|foreseen| !foreseen.stopped) {
             follow(snapshot, &proposal, foreseen, &inventory, now, &mut moments);
         }
     }
@@ -77,7 +78,7 @@ pub(super) fn follow(
         };
         let after = Outcome::of(&then);
         let title = format!("{}/{}", proposal.namespace, proposal.name);
-        let impact = compare(title, &before, &after);
+        let impact = compare(title, &before, &before, &after);
         if !impact.is_empty() {
             moments.entry(at).or_default().push(impact);
         }

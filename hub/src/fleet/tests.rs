@@ -113,6 +113,7 @@ fn a_label_moves_what_its_region_has() {
     let moved = |cluster: &str, before, after| Moved {
         cluster: cluster.to_owned(),
         before,
+        otherwise: before,
         after,
     };
     assert_eq!(
@@ -202,9 +203,60 @@ fn a_taint_that_is_tolerated_for_a_time_moves_replicas_later() {
     let moved = |cluster: &str, before, after| Moved {
         cluster: cluster.to_owned(),
         before,
+        otherwise: before,
         after,
     };
     let patient = &later.applications[0];
     assert_eq!(patient.moved, [moved("e1", 3, 0), moved("e2", 3, 6)]);
     assert_eq!(patient.leaving, ["e1"]);
+}
+
+/// The run waits at its first step: the other region has nothing yet, and loses nothing.
+#[test]
+fn what_a_run_has_not_come_to_is_not_there_now() {
+    let clusters = fleet();
+    let mut waves = application("waves", "east", 6);
+    let step = |name: &str, region: &str| {
+        json!({"name": name, "type": "deploy", "properties": {"placement": [
+            {"clusterSelector": {"region": region}, "replicas": "50%"}]}})
+    };
+    waves.data["spec"]["workflow"]["steps"] = json!([step("one", "east"), step("two", "west")]);
+    let (whole, keys) = hub(&clusters, &[waves.clone()]);
+    let snapshot = Snapshot::default();
+    clusters.iter().for_each(|cluster| snapshot.put_cluster(cluster));
+    snapshot.put_application(waves);
+    let first = whole.decisions("default", "waves").remove("one").unwrap();
+    snapshot.put_decision(Decision::clone(&first));
+    let impact = impact(&snapshot, &keys, &tainted(&clusters[2], "NoExecute"), NOW);
+    let [waves] = &impact.applications[..] else {
+        panic!("one application: {impact:?}")
+    };
+    let expected = Moved {
+        cluster: "w1".to_owned(),
+        before: 0,
+        otherwise: 3,
+        after: 0,
+    };
+    assert_eq!(waves.moved, [expected]);
+    assert_eq!(waves.unplaced, (0, 3));
+    assert_eq!(waves.taken(), 0);
+}
+
+#[test]
+fn nothing_moves_of_a_run_that_was_terminated() {
+    let clusters = fleet();
+    let mut web = application("web", "east", 6);
+    let (snapshot, keys) = hub(&clusters, &[web.clone()]);
+    let of = |status: &str| {
+        json!({"workflow": {"appRevision": "web-v1", "generation": 1, "status": status, "finished": true,
+            "steps": [{"name": "deploy", "type": "deploy", "phase": status, "firstExecuteTime": "1970-01-01T00:00:00Z"}]}})
+    };
+    for (status, stopped) in [("failed", &["default/web"][..]), ("succeeded", &[])] {
+        web.data["status"] = of(status);
+        snapshot.put_application(web.clone());
+        snapshot.put_cluster(&clusters[0]);
+        let impact = impact(&snapshot, &keys, &tainted(&clusters[0], "NoExecute"), NOW);
+        assert_eq!(impact.stopped, stopped, "{impact:?}");
+        assert_eq!(impact.applications.is_empty(), !stopped.is_empty(), "{impact:?}");
+    }
 }

@@ -159,7 +159,7 @@ fn verdicts(subject: &Subject, cluster: &str) -> Result<Vec<Verdict>, Failure> {
             // carried out where something is held.
             let may_flip = match kept.as_ref().map(|kept| &kept.hold) {
                 None | Some(Hold::Removal(_) | Hold::RemovalOutOfReach) => true,
-                Some(Hold::Overrides(_) | Hold::Placement(_) | Hold::OutOfReach) => false,
+                Some(Hold::Overrides(_) | Hold::Placement(_) | Hold::RunEnded | Hold::OutOfReach) => false,
             };
             let asked = may_flip && (placed || !for_others);
             Verdict {

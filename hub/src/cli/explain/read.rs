@@ -251,6 +251,8 @@ fn leaving(foreseen: &Foreseen, snapshot: &Snapshot) -> BTreeMap<String, Leaving
                 .iter()
                 .any(|bundle| bundle.spec.deletion.is_none() || is_refused(bundle));
             let hold = match foreseen.held.as_ref().filter(|_| waits) {
+                // Nothing goes, and no confirmation is asked for.
+                _ if foreseen.stopped => Hold::RunEnded,
                 Some(why) => Hold::Removal(why.clone()),
                 None if is_out_of_reach(cluster) => Hold::RemovalOutOfReach,
                 None => return None,

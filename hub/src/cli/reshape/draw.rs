@@ -33,7 +33,15 @@ pub(super) fn text(radius: &Radius<'_>, format: Format) -> String {
             "decisions of {changes} of {asked} would change (once runs under way have finished):"
         );
     }
-    moves(&mut out, &impact.applications, format);
+    moves(&mut out, &impact.applications, format, "NOW");
+    for application in &impact.stopped {
+        let (namespace, name) = application.split_once('/').unwrap_or_default();
+        let restart = words::command("restart", namespace, name);
+        let _ = writeln!(
+            out,
+            "{application} stays as it is: its run has ended without success, and nothing of it moves before {restart}"
+        );
+    }
     for (application, why) in &impact.refused {
         let why = columns::plain(why);
         let _ = writeln!(
@@ -51,57 +59,63 @@ pub(super) fn text(radius: &Radius<'_>, format: Format) -> String {
             "in {} s: the taint is not tolerated any more, and decisions of {changes} would change:",
             later.seconds
         );
-        moves(&mut out, &later.applications, format);
+        moves(&mut out, &later.applications, format, "BEFORE");
         let _ = writeln!(out, "{}", sum(&later.applications));
     }
     out
 }
 
-/// What moves, application by application.
-fn moves(out: &mut String, applications: &[ApplicationImpact], format: Format) {
+/// What moves, application by application, from what is there at a time.
+fn moves(out: &mut String, applications: &[ApplicationImpact], format: Format, time: &str) {
     match format {
         Format::Tree => applications.iter().for_each(|application| tree(out, application)),
-        Format::Wide => table(out, applications, usize::MAX),
-        _ => table(out, applications, MAX_ROWS),
+        Format::Wide => table(out, applications, usize::MAX, time),
+        _ => table(out, applications, MAX_ROWS, time),
     }
     for application in applications {
-        remarks(out, application);
+        remarks(out, application, time);
     }
 }
 
-fn table(out: &mut String, applications: &[ApplicationImpact], limit: usize) {
-    let header = ["APPLICATION", "CLUSTER", "NOW", "THEN", "Δ"];
+fn table(out: &mut String, applications: &[ApplicationImpact], limit: usize, time: &str) {
+    // A run under way changes some of it anyway.
+    let differs = applications
+        .iter()
+        .flat_map(|application| &application.moved)
+        .any(|moved| moved.otherwise != moved.before);
+    let otherwise = differs.then_some("OTHERWISE");
+    let numbers: Vec<&str> = [time].into_iter().chain(otherwise).chain(["THEN", "Δ"]).collect();
+    let header: Vec<&str> = ["APPLICATION", "CLUSTER"]
+        .into_iter()
+        .chain(numbers.iter().copied())
+        .collect();
     let mut rows = Vec::new();
     for application in applications {
         let name = &application.application;
         for moved in application.moved.iter().take(limit) {
-            rows.push(vec![
+            let otherwise = otherwise.map(|_| words::thousands(moved.otherwise));
+            let mut row = vec![
                 name.clone(),
                 moved.cluster.clone(),
                 words::thousands(moved.before),
-                words::thousands(moved.after),
-                words::signed(moved.delta()),
-            ]);
+            ];
+            row.extend(otherwise);
+            row.extend([words::thousands(moved.after), words::signed(moved.delta())]);
+            rows.push(row);
         }
         let more = application.moved.len().saturating_sub(limit);
         if more > 0 {
             let rest = application.moved.iter().skip(limit);
             let delta: i64 = rest.map(Moved::delta).sum();
             let named = format!("… and {more} more (-o wide)");
-            rows.push(vec![
-                name.clone(),
-                named,
-                String::new(),
-                String::new(),
-                words::signed(delta),
-            ]);
+            let mut row = vec![name.clone(), named];
+            row.resize(header.len() - 1, String::new());
+            row.push(words::signed(delta));
+            rows.push(row);
         }
     }
     if !rows.is_empty() {
-        out.push_str(&columns::indented(
-            &columns::draw(&header, &rows, &["NOW", "THEN", "Δ"]),
-            "  ",
-        ));
+        out.push_str(&columns::indented(&columns::draw(&header, &rows, &numbers), "  "));
     }
 }
 
@@ -111,9 +125,13 @@ fn tree(out: &mut String, application: &ApplicationImpact) {
     for (at, moved) in application.moved.iter().enumerate() {
         let fork = if at == last { "└─" } else { "├─" };
         let (before, after) = (words::thousands(moved.before), words::thousands(moved.after));
+        let otherwise = match moved.otherwise == moved.before {
+            true => String::new(),
+            false => format!(", otherwise {}", words::thousands(moved.otherwise)),
+        };
         let _ = writeln!(
             out,
-            "{fork} {}  {before} → {after} ({})",
+            "{fork} {}  {before} → {after} ({}{otherwise})",
             moved.cluster,
             words::signed(moved.delta())
         );
@@ -121,12 +139,13 @@ fn tree(out: &mut String, application: &ApplicationImpact) {
 }
 
 /// What a table of replicas does not say.
-fn remarks(out: &mut String, application: &ApplicationImpact) {
+fn remarks(out: &mut String, application: &ApplicationImpact, time: &str) {
     let name = &application.application;
     let (before, after) = application.unplaced;
     if before != after {
-        let (before, after) = (words::thousands(before), words::thousands(after));
-        let _ = writeln!(out, "{name}: {after} replicas without a place (now {before})");
+        let after = words::count(after, "replica", "replicas");
+        let (time, before) = (time.to_lowercase(), words::thousands(before));
+        let _ = writeln!(out, "{name}: {after} without a place ({time} {before})");
     }
     if !application.arriving.is_empty() {
         let clusters = words::count(
@@ -214,5 +233,6 @@ pub(super) fn structured(radius: &Radius<'_>) -> Value {
         "applications": of_applications(&radius.impact.applications),
         "later": of_later(&radius.impact.later),
         "refused": refused.collect::<Vec<_>>(),
+        "stopped": radius.impact.stopped,
     })
 }

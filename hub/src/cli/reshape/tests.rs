@@ -225,6 +225,7 @@ fn moved(cluster: &str, before: u64, after: u64) -> Moved {
     Moved {
         cluster: cluster.to_owned(),
         before,
+        otherwise: before,
         after,
     }
 }
@@ -253,6 +254,7 @@ fn what_would_move_is_read_on_one_screen() {
         applications: vec![shop, web.clone()],
         later: Vec::new(),
         asked: 12,
+        stopped: Vec::new(),
         refused: vec![("default/bad".to_owned(), "spec.components: is empty".to_owned())],
     };
     let radius = Radius {
@@ -280,6 +282,36 @@ fn what_would_move_is_read_on_one_screen() {
         draw::text(&radius, Format::Table),
         "east-1: label region=west (was east)\nno decision changes: 12 applications would be placed as now\n"
     );
+    let stopped = Impact {
+        stopped: vec!["default/web".to_owned()],
+        ..nothing.clone()
+    };
+    let radius = Radius {
+        impact: &stopped,
+        ..radius
+    };
+    let text = draw::text(&radius, Format::Table);
+    assert!(
+        text.ends_with("\ndefault/web stays as it is: its run has ended without success, and nothing of it moves before roundhouse restart web\n"),
+        "{text}"
+    );
+    assert_eq!(draw::structured(&radius)["stopped"], json!(["default/web"]));
+    let waves = Impact {
+        applications: vec![ApplicationImpact {
+            application: "default/waves".to_owned(),
+            moved: vec![Moved {
+                otherwise: 3,
+                ..moved("west-1", 0, 0)
+            }],
+            ..ApplicationImpact::default()
+        }],
+        ..nothing.clone()
+    };
+    let radius = Radius {
+        impact: &waves,
+        ..radius
+    };
+    insta::assert_snapshot!("radius-under-way", draw::text(&radius, Format::Table));
     let later = Impact {
         later: vec![Later {
             at: Timestamp::from_second(300).unwrap(),

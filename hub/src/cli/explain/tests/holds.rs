@@ -133,6 +133,19 @@ fn the_delete_budget_holds_what_is_to_go() {
     assert_eq!(hub.explained("c1")[0]["reason"], "NotMatched");
 }
 
+/// Nobody is asked for a confirmation that the hub does not know of.
+#[test]
+fn a_run_that_was_terminated_holds_what_would_go() {
+    let mut hub = relabel(hub(&east()).deliver(), &["c1", "c2", "c3"], "west");
+    hub.workflow = Some(
+        json!({"appRevision": "checkout-v2", "generation": 1, "status": "failed", "finished": true,
+        "terminated": true, "steps": [{"name": "deploy", "type": "deploy", "phase": "failed", "reason": "Terminate",
+        "firstExecuteTime": "2026-01-01T00:00:00.000000Z"}]}),
+    );
+    let why = "its run has ended without success: what it placed stays as it is until it is started again";
+    check(&hub, why, "run");
+}
+
 #[test]
 fn a_cluster_out_of_reach_is_held_as_it_is() {
     let silent = hub(&east()).deliver().facing("c1", lose_contact);
