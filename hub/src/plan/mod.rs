@@ -13,6 +13,7 @@
 //! Architecture Invariant: nothing here decides. Decisions and Bundles come from [`foresee`], which is the controller's own
 //! code.
 
+mod at_once;
 pub mod change;
 pub mod cluster;
 pub mod dispatched;
@@ -20,6 +21,7 @@ pub mod group;
 pub mod risk;
 pub mod rows;
 
+pub use at_once::AtOnce;
 pub use dispatched::Dispatched;
 
 use crate::{

@@ -1,7 +1,8 @@
 //! "Is it safe?": what a plan touches, restarts and removes, and what of that is worth a second look.
 
 use super::{
-    Action, BundlePlan,
+    Action, AtOnce, BundlePlan,
+    at_once::at_once,
     cluster::{Comparison, ObjectChange},
 };
 use crate::{application::Foreseen, placement::ClusterFacts, words};
@@ -51,8 +52,8 @@ pub struct Risk {
     pub clusters: usize,
     /// Region → clusters of it that are touched, and clusters of it in the fleet.
     pub regions: BTreeMap<String, (usize, usize)>,
-    /// The step that touches most clusters, and how many: they are written at once. `None` if none does.
-    pub at_once: Option<(String, usize)>,
+    /// How many clusters are under way at the same time at most. `None` if none is touched by a step.
+    pub at_once: Option<AtOnce>,
     /// Pods that are replaced where they run.
     pub restarted: u64,
     /// Pods that are new.
@@ -99,10 +100,26 @@ pub fn judge(
     for bundle in changing().filter(|bundle| !bundle.step.is_empty()) {
         steps.entry(&bundle.step).or_default().insert(&bundle.cluster);
     }
-    risk.at_once = steps
-        .iter()
-        .max_by_key(|(step, clusters)| (clusters.len(), std::cmp::Reverse(**step)))
-        .map(|(step, clusters)| ((*step).to_owned(), clusters.len()));
+    // A Bundle is of the last step that places there; those before it write it, too.
+    let written: BTreeSet<&str> = changing()
+        .filter(|bundle| !bundle.is_of_step() && bundle.action != Action::Destroy)
+        .map(|bundle| bundle.cluster.as_str())
+        .collect();
+    for decision in &foreseen.decisions {
+        let clusters = decision.spec.clusters.iter().map(String::as_str);
+        let own: BTreeSet<&str> = clusters.filter(|cluster| written.contains(cluster)).collect();
+        if !own.is_empty() {
+            steps.entry(&decision.spec.step).or_default().extend(own);
+        }
+    }
+    risk.at_once = at_once(&foreseen.valid, &steps);
+    // Of these clusters only.
+    let most_of = |clusters: &BTreeSet<&str>| {
+        let steps = steps
+            .iter()
+            .map(|(step, own)| (*step, own.intersection(clusters).copied().collect()));
+        at_once(&foreseen.valid, &steps.collect()).map_or(0, |most| most.clusters)
+    };
     // Who keeps no more than the object of a step has lost the application.
     let of_components = || bundles.iter().filter(|bundle| !bundle.is_of_step());
     let stays: BTreeSet<&str> = of_components()
@@ -137,7 +154,7 @@ pub fn judge(
         .iter()
         .map(|decision| decision.spec.unplaced)
         .sum();
-    weigh(&mut risk, running, &restarting, &region_of, compared);
+    weigh(&mut risk, running, &restarting, &region_of, &most_of, compared);
     for decision in &foreseen.decisions {
         if !decision.spec.override_errors.is_empty() {
             risk.level = Level::Blocked;
@@ -158,6 +175,7 @@ fn weigh(
     running: u64,
     restarting: &BTreeSet<&str>,
     region_of: &dyn Fn(&str) -> String,
+    most_of: &dyn Fn(&BTreeSet<&str>) -> usize,
     compared: &BTreeMap<String, Comparison>,
 ) {
     let mut raise = |level: Level, reason: String| {
@@ -168,11 +186,12 @@ fn weigh(
         return;
     }
     raise(Level::Low, String::new());
-    let mut hit: BTreeMap<String, usize> = BTreeMap::new();
+    let mut hit: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for cluster in restarting {
-        *hit.entry(region_of(cluster)).or_default() += 1;
+        hit.entry(region_of(cluster)).or_default().insert(cluster);
     }
-    for (region, count) in hit {
+    for (region, clusters) in hit {
+        let (count, most) = (clusters.len(), most_of(&clusters));
         let all = risk.regions.get(&region).map_or(0, |(_, all)| *all);
         let name = if region.is_empty() {
             "clusters without a region".to_owned()
@@ -180,6 +199,14 @@ fn weigh(
             format!("region {region}")
         };
         match count == all && all > 1 {
+            true if most < all => raise(
+                Level::Medium,
+                format!(
+                    "restarts pods on every cluster of {name} ({}), at most {} at a time",
+                    number(all),
+                    number(most)
+                ),
+            ),
             true => raise(
                 Level::High,
                 format!("restarts pods on every cluster of {name} ({})", number(all)),

@@ -255,7 +255,7 @@ fn of_application(plan: &ApplicationPlan) -> Value {
             "reasons": risk.reasons,
             "clusters": risk.clusters,
             "regions": regions.collect::<Map<_, _>>(),
-            "atOnce": risk.at_once.as_ref().map(|(step, clusters)| json!({"step": step, "clusters": clusters})),
+            "atOnce": risk.at_once.as_ref().map(|most| json!({"steps": most.steps, "clusters": most.clusters})),
             "podsRestarted": risk.restarted,
             "podsStarted": risk.started,
             "podsStopped": risk.stopped,

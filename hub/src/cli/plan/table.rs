@@ -112,11 +112,13 @@ fn lines(plan: &ApplicationPlan, risk: &Risk, screen: &Screen) -> Vec<(&'static 
             format!("written on behalf of service account {executor}"),
         ));
     }
-    if let Some((step, clusters)) = &risk.at_once {
-        lines.push((
-            "at once",
-            format!("at most {}, in step {step}", counted(*clusters, "cluster")),
-        ));
+    if let Some(most) = &risk.at_once {
+        let clusters = counted(most.clusters, "cluster");
+        let steps = match most.steps.as_slice() {
+            [step] => format!("step {step}"),
+            steps => format!("steps {} side by side", listed(steps, width)),
+        };
+        lines.push(("at once", format!("at most {clusters}, in {steps}")));
     }
     lines.push((
         "pods",

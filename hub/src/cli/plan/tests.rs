@@ -625,3 +625,38 @@ fn a_plan_that_is_saved_is_made_for_now() {
         "{refused}"
     );
 }
+
+/// What is restarted region by region, and how much of it at a time.
+#[test]
+fn a_region_that_is_restarted_cluster_by_cluster_is_not_restarted_at_once() {
+    let app = |image: &str, more: &str| {
+        format!(
+            "apiVersion: core.oam.dev/v1beta1
+kind: Application
+metadata: {{name: web}}
+spec:
+  components: [{{name: web, type: worker, properties: {{image: {image}, replicas: 10}}}}]
+  workflow:
+    steps: [{{name: all, type: deploy, properties: {{{more}placement: [{{clusterSelector: {{region: east}}, replicas: 100%}}]}}}}]
+"
+        )
+    };
+    let hub = delivered(&app("nginx:1", ""), FLEET);
+    for (more, level, reason, at_once) in [
+        ("", "high", "restarts pods on every cluster of region east (3)", 3),
+        (
+            "maxParallel: 1, ",
+            "medium",
+            "restarts pods on every cluster of region east (3), at most 1 at a time",
+            1,
+        ),
+    ] {
+        let drawn = drawn(&app("nginx:2", more), &hub, Against::Bundles);
+        let risk = &drawn.applications[0].risk;
+        assert_eq!(
+            (risk.level.word(), &risk.reasons[..]),
+            (level, &[reason.to_owned()][..])
+        );
+        assert_eq!(risk.at_once.as_ref().map(|most| most.clusters), Some(at_once));
+    }
+}
