@@ -1,7 +1,7 @@
 //! `spec.components`.
 
 use super::{
-    container,
+    container::{self, MAX_REPLICAS},
     node::{Node, Object, Shape},
     task, traits,
 };
@@ -133,7 +133,7 @@ pub(super) fn read(node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<Vali
 }
 
 /// A bad manifest is no reason to refuse the others: it fails alone at the agent. Only what could never travel as one
-/// manifest is refused here.
+/// manifest is refused here, and a count that cannot be divided: it would be placed whole on every cluster.
 fn objects(properties: &Node<'_>) -> Option<ObjectsProperties> {
     let what = "list the manifests";
     let node = properties.object(&OBJECTS)?.required("objects", what)?;
@@ -145,6 +145,9 @@ fn objects(properties: &Node<'_>) -> Option<ObjectsProperties> {
         if is_list(object.value) {
             object.refuse("is a List: put its items into objects themselves");
         }
+        for field in counts(object.value) {
+            count_is_legal(object, field);
+        }
         let size = crate::hash::canonical(object.value).len();
         if size > MAX_MANIFEST_BYTES {
             object.refuse(format!(
@@ -154,6 +157,30 @@ fn objects(properties: &Node<'_>) -> Option<ObjectsProperties> {
     }
     let objects = objects.iter().map(|object| object.value.clone()).collect();
     Some(ObjectsProperties { objects })
+}
+
+/// The fields of `spec` that count what is divided. Of other kinds such a field may be anything.
+fn counts(object: &Value) -> &'static [&'static str] {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (group, _) = text("apiVersion").split_once('/').unwrap_or_default();
+    match (group, text("kind")) {
+        ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") | ("apps.kruise.io", "CloneSet") => {
+            &["replicas"]
+        }
+        ("batch", "Job") => &["parallelism", "completions"],
+        _ => &[],
+    }
+}
+
+fn count_is_legal(object: &Node<'_>, field: &str) {
+    let spec = object.value.get("spec").map(|spec| object.child("spec", spec));
+    let count = spec.as_ref().and_then(|spec| {
+        let count = spec.value.get(field).filter(|count| !count.is_null())?;
+        Some(spec.child(field, count))
+    });
+    if let Some(count) = count {
+        count.integer(0, MAX_REPLICAS);
+    }
 }
 
 /// `v1 List` and the typed lists that `kubectl get -o yaml` prints; a custom kind that only ends in `List` is no list.

@@ -1,6 +1,6 @@
 //! One row per rule on components and manifests.
 
-use super::check;
+use super::{check, refused, set, valid};
 use serde_json::{Value, json};
 
 #[test]
@@ -203,4 +203,51 @@ fn a_service_needs_a_name_that_starts_with_a_letter() {
     let mut spec = super::valid();
     super::set(&mut spec, "/components/0", component(false));
     assert_eq!(super::refused(&spec), [""; 0]);
+}
+
+#[test]
+fn the_count_of_a_workload_that_is_divided_is_one() {
+    let object = |api_version: &str, kind: &str, spec: Value| {
+        let objects =
+            json!([{"apiVersion": api_version, "kind": kind, "metadata": {"name": "o"}, "spec": spec}]);
+        json!({"name": "o", "type": "k8s-objects", "properties": {"objects": objects}})
+    };
+    for (api_version, kind, field, count) in [
+        ("apps/v1", "Deployment", "replicas", json!("12")),
+        ("apps/v1", "Deployment", "replicas", json!(-1)),
+        ("apps/v1", "StatefulSet", "replicas", json!("ten")),
+        ("apps/v1", "ReplicaSet", "replicas", json!(10.0)),
+        (
+            "apps.kruise.io/v1alpha1",
+            "CloneSet",
+            "replicas",
+            json!(2_147_483_648_u32),
+        ),
+        ("batch/v1", "Job", "parallelism", json!(1e3)),
+        ("batch/v1", "Job", "completions", json!(true)),
+    ] {
+        check(
+            "/components/0",
+            object(api_version, kind, json!({field: count})),
+            &format!("spec.components[0].properties.objects[0].spec.{field}: "),
+            &format!("expected an integer from 0 to 2147483647, found {count}"),
+        );
+    }
+    for (api_version, kind, spec) in [
+        ("apps/v1", "Deployment", json!({"replicas": null})),
+        ("apps/v1", "Deployment", json!({"replicas": 2_147_483_647})),
+        ("apps/v1", "Deployment", json!("malformed: it fails at the agent")),
+        // Kinds that are not divided.
+        ("example.com/v1", "Deployment", json!({"replicas": "many"})),
+        ("example.com/v1", "Scaler", json!({"replicas": -1})),
+        ("apps/v1", "DaemonSet", json!({"replicas": "x"})),
+    ] {
+        let mut spec_of = valid();
+        set(
+            &mut spec_of,
+            "/components/0",
+            object(api_version, kind, spec.clone()),
+        );
+        assert_eq!(refused(&spec_of), [""; 0], "{kind} {spec}");
+    }
 }
