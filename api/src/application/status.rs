@@ -396,7 +396,7 @@ pub enum StepReason {
 pub struct Delivery {
     /// `<ready>/<all>` clusters, for people.
     pub clusters_ready: String,
-    /// `<ready>/<placed>` replicas, for people.
+    /// `<ready>/<all>` replicas, divided or in full on every cluster, for people.
     pub replicas_ready: String,
     /// Divided replicas placed.
     pub placed: u64,
@@ -499,9 +499,9 @@ pub struct RegionDelivery {
     pub failed: u32,
     /// Not available by their Lease.
     pub unreachable: u32,
-    /// Replicas placed.
+    /// Replicas that the clusters are to run, divided or in full.
     pub replicas: u64,
-    /// Replicas ready.
+    /// Of those, replicas ready.
     pub replicas_ready: u64,
 }
 

@@ -168,7 +168,9 @@ pub(super) fn delivery(
         .iter()
         .map(|(cluster, evidence)| {
             let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
-            let replicas = plan_shares.get(cluster).map_or(0, |share| share.divided);
+            let share = plan_shares.get(cluster);
+            let parts = share.iter().flat_map(|share| share.replicas.values());
+            let replicas = parts.map(|part| u64::from(part.replicas)).sum();
             rollup::Member {
                 region: fleet
                     .members
@@ -181,6 +183,7 @@ pub(super) fn delivery(
                     message,
                 }),
                 replicas,
+                divided: share.map_or(0, |share| share.divided),
                 ready: ready_replicas(held, replicas),
                 trouble: trouble(held),
             }

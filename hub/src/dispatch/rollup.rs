@@ -20,9 +20,11 @@ pub struct Member {
     pub region: String,
     /// What it showed.
     pub evidence: ClusterEvidence,
-    /// Replicas placed on it.
+    /// Replicas that it is to run, divided ones and full counts.
     pub replicas: u64,
-    /// Of those, replicas that are ready by its own report.
+    /// Of those, the divided ones.
+    pub divided: u64,
+    /// Of all, replicas that are ready by its own report.
     pub ready: u64,
     /// Trouble that its own report names: reason and message.
     pub trouble: Option<(String, String)>,
@@ -135,7 +137,8 @@ pub fn roll_up(members: &[Member], unplaced: Unplaced) -> Delivery {
     let ready_clusters = members.len() - late.len();
     let (not_ready, omitted) = bounded(late, MAX_NOT_READY);
     let (degraded, degraded_omitted) = bounded(degraded, MAX_NOT_READY);
-    let placed: u64 = members.iter().map(|m| m.replicas).sum();
+    let placed: u64 = members.iter().map(|m| m.divided).sum();
+    let replicas: u64 = members.iter().map(|m| m.replicas).sum();
     let ready: u64 = members.iter().map(|m| m.ready).sum();
     let mut reasons = unplaced.reasons;
     let unplaced_omitted = beyond(reasons.len(), MAX_REASONS);
@@ -155,7 +158,7 @@ pub fn roll_up(members: &[Member], unplaced: Unplaced) -> Delivery {
     });
     Delivery {
         clusters_ready: format!("{ready_clusters}/{}", members.len()),
-        replicas_ready: format!("{ready}/{placed}"),
+        replicas_ready: format!("{ready}/{replicas}"),
         placed,
         unplaced: unplaced.count,
         unplaced_reasons: reasons,

@@ -840,6 +840,7 @@ fn the_roll_up_is_bounded_and_sorted() {
                 message: String::new(),
             },
             replicas: 2,
+            divided: 1,
             ready: u64::from(n < 100) * 2,
             // A cluster that is not ready is listed once.
             trouble: (n >= 40).then(|| ("Fighting".to_owned(), format!("replicas of c{n:03}"))),
@@ -849,6 +850,10 @@ fn the_roll_up_is_bounded_and_sorted() {
     assert_eq!(
         (delivery.clusters_ready.as_str(), delivery.replicas_ready.as_str()),
         ("100/200", "200/400")
+    );
+    assert_eq!(
+        delivery.placed, 200,
+        "what is not divided is not placed, and runs all the same"
     );
     assert_eq!((delivery.not_ready.len(), delivery.omitted), (50, Some(50)));
     assert_eq!(delivery.not_ready[0].cluster, "c100");
@@ -887,6 +892,7 @@ fn reasons_and_regions_are_bounded_and_what_is_left_out_is_counted() {
             message: String::new(),
         },
         replicas: 2,
+        divided: 2,
         ready: 1,
         trouble: None,
     };

@@ -77,15 +77,22 @@ fn draw_step(out: &mut String, subject: &Subject, decided: &InForce, format: For
 fn draw_workload(out: &mut String, workload: &Arithmetic, format: Format) {
     let key = &workload.workload;
     let unplaced: u64 = workload.unplaced.iter().map(|u| u64::from(u.count)).sum();
+    let is_divided = workload.rules.is_empty() || workload.rules.iter().any(|rule| rule.share.is_some());
+    let placed = match is_divided || workload.placed > 0 || unplaced > 0 {
+        true => format!(
+            "{} placed here, {} unplaced",
+            words::thousands(workload.placed),
+            words::thousands(unplaced)
+        ),
+        false => "not divided: every cluster runs all of them".to_owned(),
+    };
     let _ = writeln!(
         out,
-        "  {} {}/{}: {}, {} placed here, {} unplaced",
+        "  {} {}/{}: {}, {placed}",
         key.kind,
         key.namespace,
         key.name,
         words::count(workload.replicas.into(), "replica", "replicas"),
-        words::thousands(workload.placed),
-        words::thousands(unplaced),
     );
     for rule in &workload.rules {
         let _ = writeln!(out, "    {}", headline(rule, workload.replicas));
