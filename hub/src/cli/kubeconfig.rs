@@ -7,6 +7,15 @@ use kube::{
 };
 use std::path::Path;
 
+/// How a kubeconfig is called where nobody has named it.
+pub(super) fn title(file: Option<&Path>) -> String {
+    match (file, std::env::var("KUBECONFIG")) {
+        (Some(file), _) => file.display().to_string(),
+        (None, Ok(files)) if !files.is_empty() => files,
+        (None, _) => "~/.kube/config".to_owned(),
+    }
+}
+
 /// The configuration of a client by the kubeconfig at `file`; without one by `$KUBECONFIG` or `~/.kube/config`, as
 /// kubectl does.
 pub(super) async fn config(file: Option<&Path>) -> Result<Config, Failure> {

@@ -159,7 +159,8 @@ impl Verb {
             // They tell their own story.
             Verb::Demo(_) | Verb::Simulate(_) => "off",
             Verb::Serve(_) | Verb::Apiserver(_) => "info",
-            _ => "warn",
+            // What the client says of a request that failed the verb says too, and better.
+            _ => "warn,kube_client::client=off",
         }
     }
 

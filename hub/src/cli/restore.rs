@@ -4,7 +4,7 @@ use super::{
     Failure,
     apiserver::STORE,
     backup::{About, OBJECTS, copy_keys, is_free},
-    columns, kubeconfig, terminal,
+    columns, hub, terminal,
 };
 use crate::{endpoint::make_private_directory, restored};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -127,7 +127,7 @@ async fn confirm(file: Option<&Path>, yes: bool) -> Result<ExitCode, Failure> {
             .because(error)
             .advise("--kubeconfig of the restored hub's administrator")
     };
-    let client = Client::try_from(kubeconfig::config(file).await?).map_err(unreadable)?;
+    let client = hub::connect(file).await?;
     let marks: Api<ConfigMap> = Api::namespaced(client.clone(), restored::NAMESPACE);
     let Some(mark) = marks.get_opt(restored::NAME).await.map_err(unreadable)? else {
         return Err(Failure::new(

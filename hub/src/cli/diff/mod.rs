@@ -62,7 +62,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         cluster: args.cluster,
     };
     let hub = hub::connect(args.kubeconfig.as_deref()).await?;
-    let member = hub::connect(Some(&args.member_kubeconfig)).await?;
+    let member = hub::connect_member(&args.member_kubeconfig).await?;
     let found = dispatched::find(&hub, &subject).await?;
     if found.apply_once.is_none() {
         terminal::tell(format_args!(

@@ -41,15 +41,46 @@ pub(super) struct Known {
 /// A client for the hub.
 ///
 /// # Errors
-/// The kubeconfig cannot be used.
+/// The kubeconfig cannot be used, or nothing answers there.
 pub(super) async fn connect(file: Option<&Path>) -> Result<Client, Failure> {
+    reach("hub", file).await
+}
+
+/// A client for the API server of a cluster.
+///
+/// # Errors
+/// As [`connect`].
+pub(super) async fn connect_member(file: &Path) -> Result<Client, Failure> {
+    reach("cluster", Some(file)).await
+}
+
+/// What a verb then asks for may fail in many places, and none of them knows the address: so it is tried here.
+async fn reach(what: &str, file: Option<&Path>) -> Result<Client, Failure> {
     let config = kubeconfig::config(file).await?;
-    Client::try_from(config).map_err(|error| {
+    let address = config.cluster_url.to_string();
+    let client = Client::try_from(config).map_err(|error| {
         let name = file.map_or_else(|| "the kubeconfig".to_owned(), |file| file.display().to_string());
         Failure::new("E-KUBECONFIG", format!("{name} cannot be used"))
             .because(error)
             .advise("kubectl with this kubeconfig, to see what it says")
-    })
+    })?;
+    let silent = || {
+        let (address, file) = (address.trim_end_matches('/'), kubeconfig::title(file));
+        Failure::new(
+            "E-HUB",
+            format!("the {what} at {address} (kubeconfig {file}) does not answer"),
+        )
+        .advise(format!(
+            "check that it runs, and that {address} is reached from here; another kubeconfig if that is not its address"
+        ))
+    };
+    match client.apiserver_version().await {
+        // Not its text, which says no more than where in this program it was.
+        Err(Error::Service(error)) => Err(silent().because(error)),
+        Err(error @ Error::HyperError(_)) => Err(silent().because(error)),
+        // Whatever it says: it is there.
+        Ok(_) | Err(_) => Ok(client),
+    }
 }
 
 /// Whether this is the embedded API server, as far as it says so.
