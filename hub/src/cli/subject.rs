@@ -1,6 +1,7 @@
 //! The application that a verb is about.
 
 use super::{Failure, hub};
+use crate::words;
 use kube::{
     Api, Client, Error, ResourceExt,
     api::{DynamicObject, ListParams},
@@ -55,8 +56,14 @@ impl Subject {
             "E-APPLICATION",
             format!("there is no application {}", self.title()),
         );
-        let Ok(list) = api.list_metadata(&ListParams::default()).await else {
-            return failure.advise("-n with another namespace");
+        let list = match api.list_metadata(&ListParams::default()).await {
+            Ok(list) => list,
+            Err(error) if hub::is_unknown(&error) => {
+                return Failure::new("E-HUB", "this API server has no Applications: it is no hub")
+                    .because(format!("application {} was asked for", self.title()))
+                    .advise("--kubeconfig F of the hub; this one may be of a cluster");
+            }
+            Err(_) => return failure.advise("-n with another namespace"),
         };
         let names: Vec<String> = list.items.iter().map(ResourceExt::name_any).collect();
         match names.is_empty() {
@@ -86,15 +93,7 @@ impl Subject {
 
     /// A command on this application, as it can be typed.
     pub(super) fn command(&self, verb: &str) -> String {
-        command(verb, &self.namespace, &self.application)
-    }
-}
-
-/// A command on an application, as it can be typed: `resume` or `restart` with the application behind it.
-pub(super) fn command(verb: &str, namespace: &str, application: &str) -> String {
-    match namespace {
-        "default" => format!("roundhouse {verb} {application}"),
-        namespace => format!("roundhouse {verb} {application} -n {namespace}"),
+        words::command(verb, &self.namespace, &self.application)
     }
 }
 
@@ -102,4 +101,31 @@ pub(super) fn command(verb: &str, namespace: &str, application: &str) -> String 
 pub(super) fn status_of(application: &DynamicObject) -> ApplicationStatus {
     let status = application.data.get("status").cloned().unwrap_or(Value::Null);
     serde_json::from_value(status).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roundhouse_apiserver::Server;
+
+    #[tokio::test]
+    async fn where_applications_are_not_known_there_is_no_hub() {
+        let client = Client::new(Server::builder().build().service(), "default");
+        let subject = Subject {
+            application: "web".to_owned(),
+            namespace: "default".to_owned(),
+            kubeconfig: None,
+        };
+        let read = async || subject.read(&client).await.unwrap_err().to_string();
+        let failure = read().await;
+        let start = "error: this API server has no Applications: it is no hub [E-HUB]\ncause: application default/web ";
+        assert!(failure.starts_with(start), "{failure}");
+        let options = crate::run::HubOptions::default();
+        crate::run::install(&client, &options).await.unwrap();
+        let failure = read().await;
+        assert!(
+            failure.starts_with("error: there is no application default/web [E-APPLICATION]"),
+            "{failure}"
+        );
+    }
 }

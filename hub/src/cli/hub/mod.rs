@@ -206,6 +206,11 @@ pub(super) fn listed(names: &[String]) -> String {
 /// The hub did not answer as it should.
 pub(super) fn unreadable(what: &str, error: Error) -> Failure {
     let failure = Failure::new("E-HUB", format!("the hub cannot be read: {what}"));
+    if is_unknown(&error) {
+        return failure
+            .because("this API server does not know them: it is no hub, or none has ever run on it")
+            .advise("--kubeconfig F of the hub; roundhouse crds prints what a hub has to know");
+    }
     refused(failure, error).advise(
         "kubectl get clusters,applications,bundles -A with the same kubeconfig; --kubeconfig F if it is the wrong one",
     )
@@ -222,6 +227,11 @@ pub(super) async fn patch_cluster(client: &Client, name: &str, patch: &Value) ->
     };
     let clusters: Api<Cluster> = Api::all(client.clone());
     clusters.patch(name, &params, &Patch::Merge(patch)).await
+}
+
+/// Whether a list failed because the kind is not known there.
+pub(super) fn is_unknown(error: &Error) -> bool {
+    matches!(error, Error::Api(answer) if answer.code == 404)
 }
 
 /// A failure with what the hub says.
@@ -247,6 +257,41 @@ pub(super) fn unwritten(what: String, again: &'static str, verbs: &str, error: E
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_hub_that_does_not_answer_is_named_with_its_address() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("hub.kubeconfig");
+        let config = serde_json::json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}]});
+        std::fs::write(&file, config.to_string()).unwrap();
+        let failure = connect(Some(&file)).await.err().unwrap().to_string();
+        let start = format!(
+            "error: the hub at https://127.0.0.1:1 (kubeconfig {}) does not answer [E-HUB]\ncause: ",
+            file.display()
+        );
+        assert!(failure.starts_with(&start), "{failure}");
+        assert!(failure.contains("refused"), "{failure}");
+        let failure = connect_member(&file).await.err().unwrap().to_string();
+        assert!(
+            failure.starts_with("error: the cluster at https://127.0.0.1:1 "),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn a_server_that_knows_no_kind_of_ours_is_no_hub() {
+        let answer = kube::core::Status::failure("404 page not found", "NotFound").with_code(404);
+        let failure = unreadable("Bundles", Error::Api(answer.boxed())).to_string();
+        assert!(
+            failure.starts_with(
+                "error: the hub cannot be read: Bundles [E-HUB]\ncause: this API server does not know them: it is no hub"
+            ),
+            "{failure}"
+        );
+    }
 
     #[test]
     fn an_answer_of_the_hub_is_its_message() {
