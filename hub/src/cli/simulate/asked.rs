@@ -2,7 +2,12 @@
 
 use jiff::SignedDuration;
 use roundhouse_apiserver::LabelSelector;
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
 /// The longest time that may be written: a year.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -225,8 +230,12 @@ impl FromStr for Then {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Then, String> {
-        // A file may have an @ in its name.
-        let (file, at) = timed(text).unwrap_or((text, None));
+        // A file may have an @ in its name: then there is one.
+        let (file, at) = match timed(text) {
+            Ok(said) => said,
+            Err(why) if !Path::new(text).exists() => return Err(why),
+            Err(_) => (text, None),
+        };
         match file.is_empty() {
             true => Err(format!("{text:?} names no file: write v2.yaml, or v2.yaml@10m")),
             false => Ok(Then {
@@ -262,6 +271,33 @@ impl FromStr for Until {
                 Ok(Span(time)) => Ok(Until::Time(time)),
                 Err(why) => Err(format!("{why}; or done, or delivered")),
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_time_is_told_unless_a_file_is_called_so() {
+        let home = tempfile::tempdir().unwrap();
+        let file = |name: &str| home.path().join(name).display().to_string();
+        assert_eq!(
+            file("v2.yaml@soon").parse::<Then>(),
+            Err("\"soon\" is no time: write it like 30s, 5m or 1h, at most a year".to_owned())
+        );
+        std::fs::write(file("v2.yaml@soon"), "").unwrap();
+        for (text, name, at) in [
+            ("v2.yaml@soon", "v2.yaml@soon", None),
+            ("v2.yaml@10m", "v2.yaml", Some(600)),
+            ("v2.yaml", "v2.yaml", None),
+        ] {
+            let then = Then {
+                file: file(name).into(),
+                at: at.map(Duration::from_secs),
+            };
+            assert_eq!(file(text).parse(), Ok(then), "{text}");
         }
     }
 }
