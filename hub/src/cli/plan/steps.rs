@@ -9,7 +9,6 @@ use roundhouse_api::application::{
     ClusterObjectStep, ClusterVerb, Condition, DeployStep, Mode, ReadyShare, StepKind, Until, ValidStep,
     WaitFor, WaitStep,
 };
-use std::time::Duration;
 
 /// What a step does; `None` of a placing step, which says more.
 pub(super) fn words(step: &ValidStep) -> Option<String> {
@@ -21,7 +20,7 @@ pub(super) fn words(step: &ValidStep) -> Option<String> {
         StepKind::Deploy(_) => return None,
         StepKind::Suspend(suspend) => match suspend.duration {
             Some(duration) => because(
-                &format!("waits {}, or until it is resumed", time(duration)),
+                &format!("waits {}, or until it is resumed", words::time(duration)),
                 &suspend.message,
             ),
             None => because("waits until it is resumed", &suspend.message),
@@ -150,25 +149,6 @@ fn until(until: &Until) -> String {
         Until::Ready(ReadyShare::Percent(percent)) => format!("{percent} of the clusters are ready"),
         Until::Ready(ReadyShare::Count(count)) => format!("{count} clusters are ready"),
         Until::Holds(expression) => expression.to_string(),
-    }
-}
-
-/// `1h30m`, as it would be written.
-fn time(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let parts = [
-        (seconds / 3600, "h"),
-        (seconds / 60 % 60, "m"),
-        (seconds % 60, "s"),
-    ];
-    let text: String = parts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, unit)| format!("{count}{unit}"))
-        .collect();
-    match text.is_empty() {
-        true => format!("{}ms", duration.as_millis()),
-        false => text,
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
     status::{State, StatusView},
     subject::Subject,
 };
+use crate::words;
 use clap::ValueEnum;
 use futures::StreamExt;
 use jiff::SignedDuration;
@@ -150,16 +151,13 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
 
 fn late(args: &Args, view: &StatusView) -> Failure {
     let timeout = args.timeout.unwrap_or_default();
+    let (title, time) = (args.subject.title(), words::time(timeout));
     let what = match args.until {
-        Some(Until::Delivered) => "delivered",
-        Some(Until::Ready) => "ready",
-        None => "at its end",
+        Some(Until::Delivered) => format!("application {title} is not delivered after {time}"),
+        Some(Until::Ready) => format!("application {title} is not ready after {time}"),
+        None => format!("application {title} was watched for {time}"),
     };
-    let title = args.subject.title();
-    let failure = Failure::new(
-        "E-TIMEOUT",
-        format!("application {title} is not {what} after {timeout:?}"),
-    );
+    let failure = Failure::new("E-TIMEOUT", what);
     let failure = match &view.verdict.why {
         Some(why) => failure.because(why.as_str()),
         None => failure,
@@ -188,6 +186,39 @@ mod tests {
         let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
             "metadata": {"name": "web", "namespace": "default", "generation": 1}, "status": status});
         StatusView::of(&serde_json::from_value(application).unwrap())
+    }
+
+    #[test]
+    fn a_watch_that_took_too_long_says_how_long() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: Args,
+        }
+        for (words, expected) in [
+            (
+                "web --timeout 2s",
+                "error: application default/web was watched for 2s [E-TIMEOUT]",
+            ),
+            (
+                "web --timeout 90s",
+                "error: application default/web was watched for 1m30s [E-TIMEOUT]",
+            ),
+            (
+                "web --timeout 0s --until ready",
+                "error: application default/web is not ready after 0s [E-TIMEOUT]",
+            ),
+            (
+                "web --timeout 10m --until delivered",
+                "error: application default/web is not delivered after 10m [E-TIMEOUT]",
+            ),
+        ] {
+            let line = ["watch"].into_iter().chain(words.split(' '));
+            let args = <Line as clap::Parser>::parse_from(line).args;
+            let failure = late(&args, &view(json!({})));
+            assert_eq!(failure.status(), TIMED_OUT);
+            assert!(failure.to_string().starts_with(expected), "{failure}");
+        }
     }
 
     #[test]
