@@ -71,6 +71,8 @@ pub struct Seen {
     pub reported: usize,
     /// … of all.
     pub agents: usize,
+    /// The clusters of those that have not, sorted.
+    pub silent: Vec<String>,
 }
 
 /// When the hub was restored, as its mark says; one that does not counts as of `now`.
@@ -93,17 +95,22 @@ pub async fn look(client: &Client, mark: &ConfigMap, now: Timestamp) -> Result<S
         epoch: 0,
         reported: 0,
         agents: 0,
+        silent: Vec::new(),
     };
     leader::each::<Lease>(client, |lease| {
         let namespace = lease.namespace().unwrap_or_default();
-        if cluster_of_namespace(&namespace).is_some() {
+        if let Some(cluster) = cluster_of_namespace(&namespace) {
             let renewed = lease.data.pointer("/spec/renewTime").and_then(Value::as_str);
             let renewed: Option<Timestamp> = renewed.and_then(|at| at.parse().ok());
             seen.agents += 1;
-            seen.reported += usize::from(renewed.is_some_and(|at| at > since));
+            match renewed.is_some_and(|at| at > since) {
+                true => seen.reported += 1,
+                false => seen.silent.push(cluster.to_owned()),
+            }
         }
     })
     .await?;
+    seen.silent.sort();
     let look = |bundle: &DynamicObject| seen.ahead.extend(ahead(bundle));
     seen.epoch = leader::obeyed_epoch(client, since.as_second(), look).await?;
     Ok(seen)
@@ -209,6 +216,38 @@ mod tests {
             data.insert(EPOCH.to_owned(), text.to_owned());
             assert_eq!(confirmed(&mark), epoch, "{text:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn agents_that_have_not_reported_are_named() {
+        let client = Client::new(
+            roundhouse_apiserver::Server::builder().build().service(),
+            "default",
+        );
+        let options = crate::run::HubOptions::default();
+        crate::run::install(&client, &options).await.unwrap();
+        for (namespace, renewed) in [
+            ("cluster-c", None),
+            ("cluster-b", Some("2026-01-03T00:00:00.000000Z")),
+            ("cluster-a", Some("2026-01-01T00:00:00.000000Z")),
+            ("kube-system", None),
+        ] {
+            let of = |value: Value| serde_json::from_value(value).unwrap();
+            let params = kube::api::PostParams::default();
+            let named = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+            let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
+            // One of them may be there already.
+            let _ = namespaces
+                .create(&params, &serde_json::from_value(named).unwrap())
+                .await;
+            let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+            let lease = of(json!({"metadata": {"name": "agent"}, "spec": {"renewTime": renewed}}));
+            leases.create(&params, &lease).await.unwrap();
+        }
+        let mark = mark("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+        let seen = look(&client, &mark, Timestamp::UNIX_EPOCH).await.unwrap();
+        assert_eq!((seen.reported, seen.agents), (1, 3));
+        assert_eq!(seen.silent, ["a", "c"]);
     }
 
     #[test]

@@ -93,10 +93,10 @@ async fn restore(from: &Path, to: &Path) -> Result<ExitCode, Failure> {
         backup.objects(),
         about.taken_at
     ))?;
-    eprintln!(
+    terminal::tell(format_args!(
         "a hub on it writes nothing until you have looked and confirmed it: roundhouse restore --confirm --kubeconfig {}",
         to.join("admin.kubeconfig").display()
-    );
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -119,6 +119,27 @@ async fn put_mark(directory: &Path, about: &About) -> Result<(), AnyError> {
     marks.create(&PostParams::default(), &mark).await?;
     store.settle_here(store.revision())?;
     Ok(())
+}
+
+/// Says that a hub was restored and waits, as long as it does: all else looks as if it worked. Whoever may not read the mark is not
+/// told.
+pub(super) async fn note(client: &Client) {
+    let marks: Api<ConfigMap> = Api::namespaced(client.clone(), restored::NAMESPACE);
+    let mark = marks.get_opt(restored::NAME).await.ok().flatten();
+    if let Some(note) = mark.as_ref().and_then(note_of) {
+        terminal::tell(format_args!("{note}"));
+    }
+}
+
+fn note_of(mark: &ConfigMap) -> Option<String> {
+    if restored::confirmed(mark).is_some() {
+        return None;
+    }
+    let taken = mark.data.as_ref().and_then(|data| data.get(restored::TAKEN_AT));
+    let taken = taken.map_or_else(|| "an unknown time".to_owned(), |taken| columns::plain(taken));
+    Some(format!(
+        "note: this hub was restored from a backup of {taken}, and writes nothing before somebody has confirmed it: roundhouse restore --confirm"
+    ))
 }
 
 async fn confirm(file: Option<&Path>, yes: bool) -> Result<ExitCode, Failure> {
@@ -157,6 +178,9 @@ async fn confirm(file: Option<&Path>, yes: bool) -> Result<ExitCode, Failure> {
         seen.reported,
         seen.agents
     );
+    if !seen.silent.is_empty() {
+        text += &format!("not yet: {}\n", hub::listed(&seen.silent));
+    }
     if seen.ahead.is_empty() {
         text += "no agent has said that it obeyed something later\n";
     } else {
@@ -179,4 +203,21 @@ async fn confirm(file: Option<&Path>, yes: bool) -> Result<ExitCode, Failure> {
         })?;
     terminal::print(&format!("confirmed: the hub goes on above epoch {epoch}\n"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restored_hub_is_told_of_until_it_is_confirmed() {
+        let mut mark = restored::mark("2026-03-01T12:00:00Z", "2026-03-02T12:00:00Z");
+        assert_eq!(
+            note_of(&mark).unwrap(),
+            "note: this hub was restored from a backup of 2026-03-01T12:00:00Z, and writes nothing before somebody has confirmed it: roundhouse restore --confirm"
+        );
+        let confirmed = (restored::EPOCH.to_owned(), "7".to_owned());
+        mark.data.get_or_insert_default().extend([confirmed]);
+        assert_eq!(note_of(&mark), None);
+    }
 }

@@ -8,7 +8,7 @@ use super::{
     Failure, documents, hub,
     plan::saved,
     proposals::{self, Proposed},
-    snapshot, tenancy,
+    restore, snapshot, tenancy, terminal,
 };
 use kube::Client;
 use roundhouse_api::clock::{Clock, SystemClock};
@@ -76,6 +76,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     let guarded: Vec<_> = proposed.iter().map(|one| (one, guard(one))).collect();
     sender.send_all(&guarded).await?;
+    restore::note(&client).await;
     if let Some((_, plan)) = &plan {
         let summary = plan.summary;
         terminal::tell(format_args!(

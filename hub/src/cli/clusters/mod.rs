@@ -5,7 +5,7 @@ mod draw;
 mod tests;
 mod view;
 
-use super::{Failure, format::Format, hub, terminal};
+use super::{Failure, format::Format, hub, restore, terminal};
 use crate::fleet::load;
 use jiff::Timestamp;
 use kube::{Client, Error};
@@ -35,6 +35,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let client = hub::connect(args.kubeconfig.as_deref()).await?;
+    restore::note(&client).await;
     let selected = match &args.selector {
         Some(selector) => Some(hub::selected(&client, selector).await?),
         None => None,

@@ -12,7 +12,7 @@ pub(super) use paint::Style;
 pub(super) use verdict::{Stands, State, steps, verdict};
 pub(super) use view::{StatusView, Written, confirmed};
 
-use super::{Failure, format::Format, subject::Subject, terminal};
+use super::{Failure, format::Format, restore, subject::Subject, terminal};
 use roundhouse_api::clock::{Clock, SystemClock};
 use std::process::ExitCode;
 
@@ -45,5 +45,6 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         None => draw(&view, args.output, style, SystemClock.now()),
     };
     terminal::print(&text)?;
+    restore::note(&client).await;
     Ok(ExitCode::from(view.verdict.state.code()))
 }
