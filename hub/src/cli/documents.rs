@@ -250,7 +250,16 @@ fn not_parsed(place: &Place, piece: &str) -> Failure {
         Err(error) => {
             let line = error.location().map(|location| location.line());
             let text = error.without_snippet().to_string();
-            let text = text.lines().next().unwrap_or_default().to_owned();
+            let text = text.lines().next().unwrap_or_default();
+            // Its advice is for programs.
+            let text = text.split(", set DuplicateKeyPolicy").next().unwrap_or_default();
+            let again = ["apiVersion", "kind"]
+                .iter()
+                .any(|key| text.ends_with(&format!("duplicate mapping key: {key}")));
+            let text = match again {
+                true => format!("{text}: is a line of --- missing before it?"),
+                false => text.to_owned(),
+            };
             let at = line.map_or_else(String::new, |line| format!("line {line}: "));
             failure.because(format!("{at}{text}"))
         }
@@ -383,7 +392,12 @@ mod tests {
                 "a: 1\n---\n\nb:\n  - c\n  d: [\n",
                 "f.yaml, document 2 (line 4) does not parse [E-INPUT]\ncause: line ",
             ),
-            ("a: 1\na: 2\n", "cause: line 2: "),
+            ("a: 1\na: 2\n", "cause: line 2: duplicate mapping key: a\n"),
+            (
+                "apiVersion: v1\nkind: A\n\napiVersion: v1\nkind: B\n",
+                "cause: line 4: duplicate mapping key: apiVersion: is a line of --- missing before it?\n\
+                 try:   YAML or JSON, with the documents of a file separated by lines of ---",
+            ),
         ] {
             let failure = split("f.yaml", text).unwrap_err().to_string();
             assert!(failure.contains(expected), "{failure}");

@@ -216,6 +216,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_moment_that_is_none_is_told_how_one_is_written() {
+        let words = ["roundhouse", "plan", "-f", "f", "--at", "yesterday"];
+        let failure = misused(&Cli::try_parse_from(words).unwrap_err()).to_string();
+        assert!(
+            failure.contains("in RFC 3339: write it like 2026-03-01T12:00:00Z"),
+            "{failure}"
+        );
+    }
+
+    #[test]
     fn what_is_missing_is_told_with_everything_that_would_do() {
         for (words, parts) in [
             (

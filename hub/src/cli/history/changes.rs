@@ -48,6 +48,8 @@ fn named(kind: &str, before: Option<&Value>, after: Option<&Value>, changes: &mu
     let names = |list: &[Value]| -> Vec<String> {
         let name = |(at, entry): (usize, &Value)| match entry.get("name").and_then(Value::as_str) {
             Some(name) => name.to_owned(),
+            // As the hub names it.
+            None if kind == "step" => format!("step-{at}"),
             None => format!("#{at}"),
         };
         list.iter().enumerate().map(name).collect()
@@ -184,6 +186,15 @@ mod tests {
             ]
         );
         assert!(changes(&before, &before).is_empty());
+    }
+
+    #[test]
+    fn a_step_without_a_name_is_called_as_the_hub_calls_it() {
+        let with = |wait: &str| json!({"workflow": {"steps": [{"type": "suspend"}, {"type": "deploy", "properties": {"wait": wait}}]}});
+        assert_eq!(
+            changes(&with("ready"), &with("none")),
+            ["step step-1: wait changed"]
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub(super) use rollback::{RollbackArgs, rollback};
 
 use super::{
     Failure,
-    format::Format,
+    format::Output,
     hub::{Reader, own_labels},
     subject::{Subject, status_of},
     terminal,
@@ -39,8 +39,8 @@ pub(super) struct Args {
     #[command(flatten)]
     subject: Subject,
     /// Output format; wide names every change
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
@@ -50,9 +50,9 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let revisions = revisions(subject, &client, &application.uid().unwrap_or_default()).await?;
     let clusters = holders(subject, &client).await?;
     let rows = rows::rows(&revisions, &status_of(&application), &clusters);
-    let text = match args.output.structured(|| rows::structured(&rows))? {
+    let text = match args.output.format().structured(|| rows::structured(&rows))? {
         Some(text) => text,
-        None => rows::draw(&rows, args.output == Format::Wide, SystemClock.now()),
+        None => rows::draw(&rows, args.output == Output::Wide, SystemClock.now()),
     };
     terminal::print(&text)?;
     if rows.is_empty() {

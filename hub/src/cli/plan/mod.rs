@@ -74,7 +74,7 @@ pub(super) struct Args {
     tenancy: Option<Tenancy>,
     /// The moment for which taints that are tolerated for a time are judged, in RFC 3339; now, or with --inventory when
     /// the last taint was added. A plan that is saved is made for now
-    #[arg(long, value_name = "TIME", conflicts_with = "out")]
+    #[arg(long, value_name = "TIME", conflicts_with = "out", value_parser = moment)]
     at: Option<Timestamp>,
     /// Exit with status 2 if a cluster would change, 0 if none would; it is 1 in any case if a step or a cluster is stopped
     #[arg(long)]
@@ -82,6 +82,12 @@ pub(super) struct Args {
     /// Output format; wide is a table that leaves nothing out
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
+}
+
+/// A moment as it is written.
+fn moment(text: &str) -> Result<Timestamp, String> {
+    text.parse()
+        .map_err(|_| "it is no time in RFC 3339: write it like 2026-03-01T12:00:00Z".to_owned())
 }
 
 /// Everything that is drawn.

@@ -6,7 +6,7 @@ use crate::{
         Action, ApplicationPlan,
         rows::{Row, rows},
     },
-    words::{more, thousands},
+    words::{count, more, thousands},
 };
 use roundhouse_api::application::{StepKind, ValidStep};
 use std::{collections::BTreeMap, fmt::Write as _};
@@ -182,9 +182,9 @@ fn rule(row: &Row, actions: &BTreeMap<&str, Action>, screen: &Screen) -> Node {
         let rest = clusters.iter().skip(shown);
         let replicas: u64 = rest.map(|cluster| u64::from(cluster.replicas)).sum();
         let text = format!(
-            "{} with {} replicas (-o wide)",
+            "{} with {} (-o wide)",
             more(clusters.len() - shown),
-            thousands(replicas)
+            count(replicas, "replica", "replicas")
         );
         below.push(Node::leaf(text));
     }

@@ -40,7 +40,10 @@ impl Source {
             Change::Reconnect => "let its agent reach the hub again".to_owned(),
             Change::Capacity(capacity) => {
                 let now = facts.and_then(|facts| facts.capacity).unwrap_or(0);
-                format!("capacity for {capacity} replicas (now {now})")
+                format!(
+                    "capacity for {} (now {now})",
+                    words::count(u64::from(*capacity), "replica", "replicas")
+                )
             }
             Change::Allocatable { resource, quantity } => {
                 let now = facts.and_then(|facts| facts.allocatable.get(resource));
