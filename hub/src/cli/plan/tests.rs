@@ -564,7 +564,7 @@ spec:
     assert_eq!(document["later"][0]["seconds"], 300);
     assert_eq!(
         document["later"][0]["applications"][0]["moved"][0],
-        serde_json::json!({"cluster": "e1", "before": 3, "after": 0, "delta": -3})
+        serde_json::json!({"cluster": "e1", "before": 3, "otherwise": 3, "after": 0, "delta": -3})
     );
     let now = Timestamp::UNIX_EPOCH;
     assert_eq!(

@@ -290,7 +290,7 @@ impl Hub {
         let status = cluster.status.get_or_insert_default();
         let words: Vec<&str> = what.split(' ').collect();
         match words[..] {
-            ["capacity", "for", number, "replicas"] => {
+            ["capacity", "for", number, "replica" | "replicas"] => {
                 let number = number.replace(',', "");
                 status.capacity.insert("replicas".to_owned(), number);
             }
