@@ -42,8 +42,8 @@ pub(super) struct Args {
     /// End as soon as the first sample is delivered and ready; fail if it is not within 20 seconds
     #[arg(long)]
     exit: bool,
-    /// What is printed on stdout once the first sample is delivered; progress goes to stderr. JSON names no kubeconfigs with --exit
-    /// and without --data-dir: they are gone then
+    /// What is printed on stdout once the first sample is delivered; progress goes to stderr. The kubeconfigs that JSON
+    /// names are gone when the demo has ended, unless --data-dir keeps them
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
     /// Where the kubeconfigs are written; a temporary directory, removed at the end, if absent
@@ -120,11 +120,7 @@ async fn play(args: &Args, screen: &mut Screen, started: Instant) -> Result<Exit
     let views = stage.hub.views();
     if let Some(view) = views.iter().find(is_seed) {
         let text = match args.output {
-            Format::Json => {
-                // They are removed with --exit, unless somebody has said where they are to be.
-                let stays = !args.exit || args.data_dir.is_some();
-                format!("{}\n", outcome::as_json(view, stays.then_some(&access)))
-            }
+            Format::Json => format!("{}\n", outcome::as_json(view, &access)),
             Format::Text => {
                 let style = tree::Style {
                     color: terminal::color_on_stdout(),

@@ -11,8 +11,8 @@ use std::{ffi::OsStr, fmt::Write as _, path::Path};
 /// Resumes a suspended workflow (the seed's control: the user sets `suspend` to false).
 const RESUME: &str = r#"kubectl patch application checkout --subresource status --type merge -p '{"status":{"workflow":{"suspend":false}}}'"#;
 
-/// The last line of `-o json`; without kubeconfigs where they are gone when it is read.
-pub(super) fn as_json(view: &View, access: Option<&Access>) -> Value {
+/// The last line of `-o json`.
+pub(super) fn as_json(view: &View, access: &Access) -> Value {
     let (placed, unplaced) = view.placed();
     let clusters: Vec<Value> = (view.clusters().into_iter())
         .map(|(name, (replicas, ready))| json!({"name": name, "replicas": replicas, "ready": ready}))
@@ -22,8 +22,8 @@ pub(super) fn as_json(view: &View, access: Option<&Access>) -> Value {
         "placed": placed,
         "unplaced": unplaced,
         "clusters": clusters,
-        "hubKubeconfig": access.map(|access| &access.hub),
-        "memberKubeconfigs": access.map(|access| access.members.clone()).unwrap_or_default(),
+        "hubKubeconfig": access.hub,
+        "memberKubeconfigs": access.members,
     })
 }
 

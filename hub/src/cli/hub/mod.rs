@@ -43,7 +43,7 @@ pub(super) struct Known {
 /// # Errors
 /// The kubeconfig cannot be used, or nothing answers there.
 pub(super) async fn connect(file: Option<&Path>) -> Result<Client, Failure> {
-    reach("hub", file).await
+    reach("hub", "E-HUB", file).await
 }
 
 /// A client for the API server of a cluster.
@@ -51,11 +51,11 @@ pub(super) async fn connect(file: Option<&Path>) -> Result<Client, Failure> {
 /// # Errors
 /// As [`connect`].
 pub(super) async fn connect_member(file: &Path) -> Result<Client, Failure> {
-    reach("cluster", Some(file)).await
+    reach("cluster", "E-MEMBER", Some(file)).await
 }
 
 /// What a verb then asks for may fail in many places, and none of them knows the address: so it is tried here.
-async fn reach(what: &str, file: Option<&Path>) -> Result<Client, Failure> {
+async fn reach(what: &str, code: &'static str, file: Option<&Path>) -> Result<Client, Failure> {
     let config = kubeconfig::config(file).await?;
     let address = config.cluster_url.to_string();
     let client = Client::try_from(config).map_err(|error| {
@@ -67,7 +67,7 @@ async fn reach(what: &str, file: Option<&Path>) -> Result<Client, Failure> {
     let silent = || {
         let (address, file) = (address.trim_end_matches('/'), kubeconfig::title(file));
         Failure::new(
-            "E-HUB",
+            code,
             format!("the {what} at {address} (kubeconfig {file}) does not answer"),
         )
         .advise(format!(
