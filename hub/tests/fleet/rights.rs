@@ -41,12 +41,11 @@ use tokio::time::sleep;
 const HANDED_OUT: &str = "handed out to agents: cluster/join/rights.rs";
 
 /// What this test does not bring about: the right, and where it is used.
-const ELSEWHERE: [(&str, &str, &str, &str); 11] = [
+const ELSEWHERE: [(&str, &str, &str, &str); 10] = [
     ("roundhouse.dev", "bundles/status", "get", HANDED_OUT),
     ("roundhouse.dev", "bundles/status", "patch", HANDED_OUT),
     ("roundhouse.dev", "bundles/status", "update", HANDED_OUT),
     ("roundhouse.dev", "clusterreports", "create", HANDED_OUT),
-    ("roundhouse.dev", "clusterreports", "get", HANDED_OUT),
     ("roundhouse.dev", "clusterreports", "patch", HANDED_OUT),
     ("roundhouse.dev", "clusterreports", "update", HANDED_OUT),
     (
