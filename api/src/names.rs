@@ -358,6 +358,16 @@ pub fn step_of_bundle(name: &str) -> Option<&str> {
     (parts.next()? == "step").then(|| parts.next()).flatten()
 }
 
+/// Namespace and name of the application whose Bundle has this name, be it its first, a further part, or the one of a step.
+pub fn application_of_bundle(name: &str) -> Option<(&str, &str)> {
+    let (namespace, rest) = name.split_once('.')?;
+    let (app, rest) = rest
+        .split_once('.')
+        .map_or((rest, None), |(app, rest)| (app, Some(rest)));
+    let is_one = rest.is_none_or(|rest| rest.starts_with("step.") || rest.parse::<usize>().is_ok());
+    (is_one && !namespace.is_empty() && !app.is_empty()).then_some((namespace, app))
+}
+
 /// Name of an application revision, `<app>-v<N>`.
 pub fn revision_name(app: &str, revision: u64) -> String {
     format!("{app}-v{revision}")
@@ -470,6 +480,22 @@ mod tests {
         }
         for other in ["app", "app.kubernetes.io/name", label::MANAGED_BY, "oam.dev/x"] {
             assert!(!is_bookkeeping(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn whose_a_bundle_was_is_told_by_its_name() {
+        for (name, expected) in [
+            ("default.web", Some(("default", "web"))),
+            ("default.web.2", Some(("default", "web"))),
+            ("default.web.step.flags", Some(("default", "web"))),
+            ("default.web.step.a.b", Some(("default", "web"))),
+            ("by-hand", None),
+            ("by.hand.too", None),
+            (".web", None),
+            ("default.", None),
+        ] {
+            assert_eq!(application_of_bundle(name), expected, "{name}");
         }
     }
 

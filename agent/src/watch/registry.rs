@@ -650,15 +650,17 @@ mod tests {
         );
     }
 
+    /// A part of one revision, in a division.
+    fn divided(name: &str, generation: i64, parts: Option<&str>) -> Arc<Held> {
+        let spec = json!({"applicationRef": {"uid": "app"}, "revision": "v1", "partsHash": parts});
+        let object: DynamicObject = serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1",
+            "kind": "Bundle", "metadata": {"name": name, "uid": name, "generation": generation}, "spec": spec}))
+        .unwrap();
+        Arc::new(Held::of(object))
+    }
+
     #[test]
     fn parts_of_different_divisions_of_one_revision_are_not_pruned() {
-        let of = |name: &str, generation: i64, parts: Option<&str>| {
-            let spec = json!({"applicationRef": {"uid": "app"}, "revision": "v1", "partsHash": parts});
-            let object: DynamicObject = serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1",
-                "kind": "Bundle", "metadata": {"name": name, "uid": name, "generation": generation}, "spec": spec}))
-            .unwrap();
-            Arc::new(Held::of(object))
-        };
         for (mine, theirs, read) in [
             (Some("new"), Some("new"), true),
             (Some("new"), Some("old"), false),
@@ -667,14 +669,14 @@ mod tests {
             (None, None, true),
         ] {
             let registry = Registry::default();
-            let (one, two) = (of("d.a", 1, theirs), of("d.a.2", 1, mine));
+            let (one, two) = (divided("d.a", 1, theirs), divided("d.a.2", 1, mine));
             join(&registry, &one);
             let inbox = join(&registry, &two);
             registry.declare("d.a", &one, &BTreeSet::new());
             registry.declare("d.a.2", &two, &BTreeSet::new());
             let found = registry.siblings("d.a.2");
             assert_eq!(matches!(found, Siblings::Read(_)), read, "{mine:?} {theirs:?}");
-            let next = of("d.a", 2, mine);
+            let next = divided("d.a", 2, mine);
             registry.tell("d.a", Presence::Present(Arc::clone(&next)));
             registry.declare("d.a", &next, &BTreeSet::from([key("moved")]));
             assert_eq!(inbox.take().1.parts, !read, "woken if it waits");
@@ -685,19 +687,12 @@ mod tests {
 
     #[test]
     fn a_part_that_says_that_there_are_others_waits_for_the_first_of_them() {
-        let of = |name: &str, generation: i64, parts: Option<&str>| {
-            let spec = json!({"applicationRef": {"uid": "app"}, "revision": "v1", "partsHash": parts});
-            let object: DynamicObject = serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1",
-                "kind": "Bundle", "metadata": {"name": name, "uid": name, "generation": generation}, "spec": spec}))
-            .unwrap();
-            Arc::new(Held::of(object))
-        };
         let registry = Registry::default();
-        let one = of("d.a", 1, Some("h"));
+        let one = divided("d.a", 1, Some("h"));
         let inbox = join(&registry, &one);
         registry.declare("d.a", &one, &BTreeSet::new());
         assert_eq!(registry.siblings("d.a"), Siblings::NotYet(None));
-        let two = of("d.a.2", 1, Some("h"));
+        let two = divided("d.a.2", 1, Some("h"));
         join(&registry, &two);
         registry.declare("d.a.2", &two, &BTreeSet::from([key("moved")]));
         assert!(inbox.take().1.parts, "it is woken");
@@ -705,7 +700,7 @@ mod tests {
         assert_eq!(registry.siblings("d.a"), moved);
         // It is one part again, and says so.
         registry.tell("d.a.2", Presence::Missing);
-        let one = of("d.a", 2, None);
+        let one = divided("d.a", 2, None);
         registry.tell("d.a", Presence::Present(one));
         assert_eq!(registry.siblings("d.a"), Siblings::Read(BTreeSet::new()));
     }

@@ -149,6 +149,18 @@ async fn two_bundles() -> (World, Line, Agent) {
     (world, line, agent)
 }
 
+/// A Bundle `a` of one object is applied by an agent whose way to the hub is the line; the client is on it.
+async fn one_bundle(map: &Value) -> (World, Line, Client, Agent) {
+    let world = World::embedded().await;
+    let line = Line::default();
+    let hub = line.on(world.hub_client.clone());
+    let agent = world.agent_between(World::config(), hub.clone(), world.member_client.clone());
+    let generation = world.bundle("a", spec(std::slice::from_ref(map))).await;
+    world.reported("a", generation, Ready).await;
+    pass_time(5).await;
+    (world, line, hub, agent)
+}
+
 /// The hub is away for two minutes, and one of the Bundles changes meanwhile. Gives its new generation.
 async fn outage(world: &World, line: &Line, back: Mode) -> i64 {
     line.set(Mode::Away);
@@ -307,15 +319,9 @@ async fn listed(world: &World) -> Value {
 #[tokio::test(start_paused = true)]
 async fn f16_a_list_of_before_brings_nothing_back() {
     for anew in [true, false] {
-        let world = World::embedded().await;
-        let line = Line::default();
-        let hub = line.on(world.hub_client.clone());
-        let start = || world.agent_between(World::config(), hub.clone(), world.member_client.clone());
-        let agent = start();
         let map = config_map("a", "1");
-        let generation = world.bundle("a", spec(&[map.clone()])).await;
-        world.reported("a", generation, Ready).await;
-        pass_time(5).await;
+        let (world, line, hub, agent) = one_bundle(&map).await;
+        let start = || world.agent_between(World::config(), hub.clone(), world.member_client.clone());
         let before = listed(&world).await;
         world.delete(Side::Hub, &bundle("a")).await;
         eventually("it is gone", || async {
@@ -375,15 +381,9 @@ async fn where_a_list_and_what_is_read_differ_the_bundles_are_listed_again() {
 /// pause, then it is ignored; the pause costs one write.
 #[tokio::test(start_paused = true)]
 async fn f9_a_pause_is_not_undone_by_a_hub_that_went_back_to_before_it() {
-    let world = World::embedded().await;
-    let line = Line::default();
-    let hub = line.on(world.hub_client.clone());
-    let start = || world.agent_between(World::config(), hub.clone(), world.member_client.clone());
-    let agent = start();
     let map = config_map("a", "1");
-    let generation = world.bundle("a", spec(&[map.clone()])).await;
-    world.reported("a", generation, Ready).await;
-    pass_time(5).await;
+    let (world, line, hub, agent) = one_bundle(&map).await;
+    let start = || world.agent_between(World::config(), hub.clone(), world.member_client.clone());
     let before = listed(&world).await;
     let paused = world.bundle("a", json!({"paused": true})).await;
     let says = |status: &roundhouse_api::bundle::BundleStatus| reason(status, "Progressing");

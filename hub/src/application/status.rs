@@ -3,7 +3,7 @@
 use super::{cache::Stored, error::PassError, fleet::Fleet, placing::Placed, removing::Judged};
 use crate::{
     dispatch::{
-        self, Observed, Plan, Target,
+        self, Observed, Plan, Share, Target,
         evidence::{AWAITS_TURN, cluster_evidence, held_evidence},
         removal::Held,
         rollup::{self, ready_replicas, trouble},
@@ -169,8 +169,7 @@ pub(super) fn delivery(
         .map(|(cluster, evidence)| {
             let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
             let share = plan_shares.get(cluster);
-            let parts = share.iter().flat_map(|share| share.replicas.values());
-            let replicas = parts.map(|part| u64::from(part.replicas)).sum();
+            let replicas = share.map_or(0, Share::total);
             rollup::Member {
                 region: fleet
                     .members

@@ -80,6 +80,13 @@ pub struct Share {
     pub sources: Vec<Source>,
 }
 
+impl Share {
+    /// The replicas of all its workloads.
+    pub fn total(&self) -> u64 {
+        self.replicas.values().map(|part| u64::from(part.replicas)).sum()
+    }
+}
+
 /// Lays the steps over one another, in order: for the same workload and cluster a later step replaces, never adds. A step
 /// that gives a cluster nothing of a workload, where the cluster only keeps its bundle, replaces nothing either.
 pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {

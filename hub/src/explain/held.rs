@@ -91,7 +91,7 @@ impl Kept {
     pub fn of(hold: Hold, decision: &DecisionSpec, cluster: &str) -> Kept {
         let mut shares = shares(&[Layer::of(true, decision)]);
         let own = shares.remove(cluster).unwrap_or_default();
-        let replicas = own.replicas.values().map(|part| u64::from(part.replicas)).sum();
+        let replicas = own.total();
         Kept {
             hold,
             placed: replicas > 0

@@ -24,9 +24,8 @@ pub(super) fn running(decisions: &[StepDecision]) -> BTreeMap<String, u64> {
         waiting: &[],
     });
     let shares = shares(&layers.collect::<Vec<_>>());
-    let sum = |(cluster, share): (String, crate::dispatch::Share)| {
-        let replicas = share.replicas.values().map(|part| u64::from(part.replicas)).sum();
-        (cluster, replicas)
-    };
-    shares.into_iter().map(sum).collect()
+    let sums = shares
+        .into_iter()
+        .map(|(cluster, share)| (cluster, share.total()));
+    sums.collect()
 }

@@ -30,12 +30,7 @@ pub(super) fn replicas<'a>(decisions: impl Iterator<Item = &'a DecisionSpec>) ->
         .map(|decision| dispatch::Layer::of(true, decision))
         .collect();
     let shares = dispatch::shares(&layers).into_iter();
-    shares
-        .map(|(cluster, share)| {
-            let parts = share.replicas.values().map(|part| u64::from(part.replicas));
-            (cluster, parts.sum())
-        })
-        .collect()
+    shares.map(|(cluster, share)| (cluster, share.total())).collect()
 }
 
 /// The stored Decisions, those of the workflow's steps in its order and last: a later step replaces.

@@ -7,7 +7,7 @@ use roundhouse_api::{
     application::{Application, LetGo, validate},
     bundle::{ApplicationRef, Bundle, BundleSpec, DeleteOption, Deletion, Executor, PropagationPolicy},
     cluster::{ClusterReport, Leave},
-    names::{BUNDLE_FINALIZER, ClusterName, label},
+    names::{BUNDLE_FINALIZER, ClusterName, application_of_bundle, label},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -57,7 +57,7 @@ impl Holding {
         let held: BTreeSet<String> = held.into_iter().collect();
         let named = u32::try_from(held.len()).unwrap_or(u32::MAX);
         let owner = |name: &str| {
-            let (namespace, name) = application_of(name)?;
+            let (namespace, name) = application_of_bundle(name)?;
             let application = ApplicationRef {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
@@ -84,7 +84,8 @@ impl Holding {
             application.namespace().unwrap_or_default(),
             application.name_any(),
         );
-        let is_own = |bundle: &str| application_of(bundle) == Some((namespace.as_str(), name.as_str()));
+        let is_own =
+            |bundle: &str| application_of_bundle(bundle) == Some((namespace.as_str(), name.as_str()));
         let noted = application.data.pointer("/status/letGo");
         let noted = noted.and_then(|noted| Vec::<LetGo>::deserialize(noted).ok());
         let noted = noted.into_iter().flatten().filter(|note| note.cluster == cluster);
@@ -108,16 +109,6 @@ impl Holding {
         let own = own.into_iter().map(|bundle| (bundle, Some(owner.clone())));
         self.bundles.extend(own);
     }
-}
-
-/// Namespace and name of the application that a Bundle of this name is of; none of these names has a dot.
-fn application_of(bundle: &str) -> Option<(&str, &str)> {
-    let (namespace, rest) = bundle.split_once('.')?;
-    let (name, rest) = rest
-        .split_once('.')
-        .map_or((rest, None), |(name, rest)| (name, Some(rest)));
-    let is_one = rest.is_none_or(|rest| rest.starts_with("step.") || rest.parse::<usize>().is_ok());
-    (is_one && !namespace.is_empty() && !name.is_empty()).then_some((namespace, name))
 }
 
 /// A Bundle that says nothing but what becomes of the objects.
@@ -167,22 +158,6 @@ pub(super) fn is_bare(bundle: &Bundle) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn whose_a_bundle_was_is_told_by_its_name() {
-        for (name, expected) in [
-            ("default.web", Some(("default", "web"))),
-            ("default.web.2", Some(("default", "web"))),
-            ("default.web.step.flags", Some(("default", "web"))),
-            ("default.web.step.a.b", Some(("default", "web"))),
-            ("by-hand", None),
-            ("by.hand.too", None),
-            (".web", None),
-            ("default.", None),
-        ] {
-            assert_eq!(application_of(name), expected, "{name}");
-        }
-    }
 
     #[test]
     fn what_agents_hold_and_applications_note_is_taken_together() {

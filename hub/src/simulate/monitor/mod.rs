@@ -317,6 +317,7 @@ impl Monitor {
 
     fn committed(&self, commit: &Commit, expect: Expect) {
         let inner = &mut *self.inner.lock();
+        let told = inner.story.take(commit);
         if &*commit.key.table != HEARTBEATS {
             let wrote = Happened::Wrote {
                 by: commit.by().map(ToString::to_string),
@@ -324,13 +325,12 @@ impl Monitor {
                 to: commit.revision,
                 removed: commit.after.is_none(),
                 digest: trace::digest(commit.after()),
-                says: says::says(commit),
+                says: says::says(commit, told),
             };
             inner.trace.note(&commit.object(), commit.at, wrote);
             let versions = inner.versions.entry(commit.server.clone()).or_default();
             versions.push((commit.at, commit.revision));
         }
-        inner.story.take(commit);
         inner.check(commit.at, |check, model, found| {
             check.expected(commit, expect, found);
             check.committed(commit, model, found);

@@ -2,22 +2,19 @@
 
 use super::{
     commit::Commit,
-    model::{APPLICATIONS, BUNDLES, DECISIONS, LEDGERS},
-    story,
+    model::{BUNDLES, LEDGERS},
 };
 use crate::simulate::HUB;
 use serde_json::Value;
 use std::fmt::Display;
 
-/// Of a Bundle its generation, whether it is to go, and what is reported; of a ledger what it follows; of Decisions and Applications
-/// what moves. Nothing of anything else.
-pub(super) fn says(commit: &Commit) -> String {
+/// Of a Bundle its generation, whether it is to go, and what is reported; of a ledger what it follows; of anything else what is
+/// `told` of it.
+pub(super) fn says(commit: &Commit, told: Vec<String>) -> String {
     let words = match (&*commit.server == HUB, &*commit.key.table) {
         (true, BUNDLES) => bundle(commit.after()),
         (false, LEDGERS) => ledger(commit.after()),
-        (true, DECISIONS) => story::decided(commit),
-        (true, APPLICATIONS) => story::moved_on(commit),
-        _ => Vec::new(),
+        _ => told,
     };
     words.join("; ")
 }

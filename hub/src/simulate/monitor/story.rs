@@ -62,27 +62,32 @@ impl Story {
         }
     }
 
-    /// Takes a write in.
-    pub(super) fn take(&mut self, commit: &Commit) {
+    /// Takes a write in. What is told of an Application or a Decision.
+    pub(super) fn take(&mut self, commit: &Commit) -> Vec<String> {
         if &*commit.server != HUB {
-            return;
+            return Vec::new();
         }
         let at = commit.at;
         match &*commit.key.table {
             APPLICATIONS => {
-                self.begun.extend(begun(read(commit.after()).as_ref()));
-                for what in moved_on(commit) {
+                let (before, after) = (read(commit.before()), read(commit.after()));
+                self.begun.extend(begun(after.as_ref()));
+                let told = steps(before.as_ref(), after.as_ref());
+                for what in &told {
                     self.tell(
                         at,
                         None,
                         format!("{}/{}: {what}", commit.key.namespace, commit.key.name),
                     );
                 }
+                return told;
             }
             DECISIONS => {
-                if let Some(Decision { spec: after, .. }) = read(commit.after()) {
+                let spec = |value: &Value| read::<Decision>(value).map(|decision| decision.spec);
+                if let Some(after) = spec(commit.after()) {
+                    let told = moved(&spec(commit.before()).unwrap_or_default(), &after);
                     let of = &after.application_ref;
-                    for what in decided(commit) {
+                    for what in &told {
                         let step = &after.step;
                         self.tell(
                             at,
@@ -90,6 +95,7 @@ impl Story {
                             format!("{}/{}: step {step} {what}", of.namespace, of.name),
                         );
                     }
+                    return told;
                 }
             }
             CLUSTERS => {
@@ -120,19 +126,8 @@ impl Story {
             }
             _ => {}
         }
+        Vec::new()
     }
-}
-
-/// What a write of a Decision moves.
-pub(super) fn decided(commit: &Commit) -> Vec<String> {
-    let spec = |value: &Value| read::<Decision>(value).map(|decision| decision.spec);
-    let before = spec(commit.before()).unwrap_or_default();
-    spec(commit.after()).map_or(Vec::new(), |after| moved(&before, &after))
-}
-
-/// What a write of an Application changes of its run.
-pub(super) fn moved_on(commit: &Commit) -> Vec<String> {
-    steps(read(commit.before()).as_ref(), read(commit.after()).as_ref())
 }
 
 fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {

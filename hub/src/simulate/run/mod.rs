@@ -15,6 +15,7 @@ mod drive;
 mod look;
 mod objects;
 mod outcome;
+mod overlaps;
 mod panics;
 mod perform;
 mod random;

@@ -185,20 +185,20 @@ impl Stage {
             Fault::Partition(clusters) => {
                 self.network.cut_off(clusters.iter().map(String::as_str));
                 for cluster in clusters {
-                    *self.cut_off.entry(cluster.clone()).or_default() += 1;
+                    self.cut_off.begin(cluster);
                     self.leave_alone(cluster);
                 }
                 Later::Rejoin(clusters.clone())
             }
             Fault::Clock(who, fast) => {
-                self.overlap(format!("clock of {who}"));
+                self.overlaps.begin(&format!("clock of {who}"));
                 self.skews.set(who, *fast);
                 self.seen.note(Kind::ClockJump);
                 self.trace(who, "clock", &format!("fast by {fast:#}"));
                 Later::Right(who.clone())
             }
             Fault::Disk(fault) => {
-                self.overlap("disk".to_owned());
+                self.overlaps.begin("disk");
                 if let Some(what) = self.shelves.fail(*fault) {
                     self.tell(what);
                 }
@@ -206,7 +206,7 @@ impl Stage {
                 Later::GoodDisk
             }
             Fault::Pause(who) => {
-                self.overlap(format!("pause of {who}"));
+                self.overlaps.begin(&format!("pause of {who}"));
                 self.network.hold(who, true);
                 self.fleet.pause_hub_called(who, true);
                 self.seen.note(Kind::HubPaused);
@@ -276,18 +276,9 @@ impl Stage {
         None
     }
 
-    fn overlap(&mut self, what: String) {
-        *self.overlaps.entry(what).or_default() += 1;
-    }
-
-    /// One such fault ends: whether none is left that overlaps it.
+    /// A clock, a disk or a pause ends: whether none is left that overlaps it.
     fn is_last(&mut self, what: &str) -> bool {
-        let left = self.overlaps.get(what).copied().unwrap_or(0).saturating_sub(1);
-        match left {
-            0 => self.overlaps.remove(what),
-            left => self.overlaps.insert(what.to_owned(), left),
-        };
-        left == 0
+        self.overlaps.end(what).unwrap_or(0) == 0
     }
 
     /// Tells of the agents that something befalls on the way to their members. What befalls some paths only excuses nothing.
@@ -298,22 +289,13 @@ impl Stage {
     }
 
     fn rejoin(&mut self, clusters: &[String]) {
-        let mut whole = Vec::new();
-        for cluster in clusters {
-            let times = self.cut_off.entry(cluster.clone()).or_default();
-            *times = times.saturating_sub(1);
-            if *times == 0 {
-                whole.push(cluster.clone());
-            }
-        }
+        let all = clusters.iter().cloned();
+        let (whole, others): (Vec<String>, Vec<String>) =
+            all.partition(|cluster| self.cut_off.end(cluster).unwrap_or(0) == 0);
         self.network.rejoin(whole.iter().map(String::as_str));
         for cluster in clusters {
             self.is_alone_no_more(cluster);
         }
-        let (whole, others): (Vec<String>, Vec<String>) = clusters
-            .iter()
-            .cloned()
-            .partition(|cluster| whole.contains(cluster));
         for (what, clusters) in [
             ("connected again", whole),
             ("still cut off by another loss", others),
@@ -326,19 +308,14 @@ impl Stage {
 
     /// One more reason for an agent not to reach the hub.
     fn leave_alone(&mut self, cluster: &str) {
-        let reasons = self.alone.entry(cluster.to_owned()).or_default();
-        *reasons += 1;
-        if *reasons == 1 {
+        if self.alone.begin(cluster) {
             self.monitor.note(&Note::Cut(cluster.into()));
         }
     }
 
     /// One reason less.
     fn is_alone_no_more(&mut self, cluster: &str) {
-        let left = self.alone.get(cluster).copied().unwrap_or(0).saturating_sub(1);
-        if left > 0 {
-            self.alone.insert(cluster.to_owned(), left);
-        } else if self.alone.remove(cluster).is_some() {
+        if self.alone.end(cluster) == Some(0) {
             self.monitor.note(&Note::Healed(cluster.into()));
         }
     }
@@ -420,7 +397,7 @@ impl Stage {
 
     fn heal(&mut self) {
         self.endless.clear();
-        self.overlaps.clear();
+        self.overlaps.take();
         self.network.heal();
         self.monitor.note(&Note::Eased);
         self.skews.heal();
@@ -429,7 +406,7 @@ impl Stage {
             self.fleet.pause_hub_called(&hub, false);
         }
         self.eased = Some(Instant::now());
-        for (cluster, times) in std::mem::take(&mut self.cut_off) {
+        for (cluster, times) in self.cut_off.take() {
             for _ in 0..times {
                 self.is_alone_no_more(&cluster);
             }
@@ -443,8 +420,7 @@ impl Stage {
     }
 
     async fn stop(&mut self, who: &str) {
-        let (hub, agent) = (Kind::HubStopped, Kind::AgentStopped);
-        self.count(who, hub, agent);
+        self.count(who, Kind::HubStopped, Kind::AgentStopped);
         if self.is_hub(who) {
             self.trace(HUB, who, "stopped");
             self.fleet.stop_hub_called(who).await;

@@ -1,6 +1,6 @@
 //! A fleet with everything that a run does to it.
 
-use super::{Event, Failure, Script, act::NAMED};
+use super::{Event, Failure, Script, act::NAMED, overlaps::Overlaps};
 use crate::{
     action::Outside,
     leader::Election,
@@ -45,15 +45,15 @@ pub(super) struct Stage {
     /// The hubs that the fleet may have.
     pub(super) hubs: Vec<String>,
     /// Clusters that are cut off, and how often.
-    pub(super) cut_off: BTreeMap<String, u32>,
+    pub(super) cut_off: Overlaps,
     /// Agents that do not reach the hub, for as many reasons.
-    pub(super) alone: BTreeMap<String, u32>,
+    pub(super) alone: Overlaps,
     /// Those of them that miss the hub's API server, which is down.
     pub(super) without_server: Vec<String>,
     /// When a fault ended last.
     pub(super) eased: Option<Instant>,
-    /// Clocks, disks and pauses that are on, and how often: one that ends leaves those that overlap it.
-    pub(super) overlaps: BTreeMap<String, u32>,
+    /// Clocks, disks and pauses that are on.
+    pub(super) overlaps: Overlaps,
     /// Other faults that are on until somebody ends them, as sentences.
     pub(super) endless: Vec<String>,
     /// The fault of the network that began last, by its number.
@@ -138,11 +138,11 @@ impl Stage {
             server_is_down: false,
             down: BTreeSet::new(),
             hubs: script.hubs.clone(),
-            cut_off: BTreeMap::new(),
-            alone: BTreeMap::new(),
+            cut_off: Overlaps::default(),
+            alone: Overlaps::default(),
             without_server: Vec::new(),
             eased: None,
-            overlaps: BTreeMap::new(),
+            overlaps: Overlaps::default(),
             endless: Vec::new(),
             newest_rule: None,
             away: BTreeMap::new(),
@@ -170,8 +170,7 @@ impl Stage {
 
     /// The faults that are on, in sentences; but for somebody who does not run.
     pub(super) fn faults(&self) -> Vec<String> {
-        let cut = self.cut_off.iter().filter(|(_, times)| **times > 0);
-        let cut: Vec<String> = cut.map(|(cluster, _)| cluster.clone()).collect();
+        let cut: Vec<String> = self.cut_off.names().cloned().collect();
         let is = if cut.len() == 1 { "is" } else { "are" };
         let sentence = (!cut.is_empty()).then(|| format!("{} {is} cut off", words::listed(&cut, NAMED)));
         sentence.into_iter().chain(self.endless.iter().cloned()).collect()
