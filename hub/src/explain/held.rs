@@ -2,7 +2,7 @@
 
 use super::{Condition, Mark, StepAnswer};
 use crate::{
-    dispatch::{Layer, shares},
+    dispatch::{Layer, Share, shares},
     placement::error_line,
 };
 use roundhouse_api::decision::DecisionSpec;
@@ -90,12 +90,14 @@ impl Kept {
     /// What a cluster keeps of a decision that stays in force.
     pub fn of(hold: Hold, decision: &DecisionSpec, cluster: &str) -> Kept {
         let mut shares = shares(&[Layer::of(true, decision)]);
-        let own = shares.remove(cluster).unwrap_or_default();
-        let replicas = own.total();
+        // The step may not have come to it yet.
+        let own = shares
+            .remove(cluster)
+            .filter(|_| decision.given(cluster).is_some());
+        let replicas = own.as_ref().map_or(0, Share::total);
         Kept {
             hold,
-            placed: replicas > 0
-                || decision.workloads.is_empty() && decision.clusters.iter().any(|name| name == cluster),
+            placed: replicas > 0 || own.is_some() && decision.workloads.is_empty(),
             replicas,
         }
     }

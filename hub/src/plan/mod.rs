@@ -27,6 +27,7 @@ pub use dispatched::Dispatched;
 use crate::{
     application::{Foreseen, ForeseenDecision, ForeseenObject, Proposal, Snapshot, Unforeseen, foresee},
     dispatch::{Divided, Observed, Plan, Target, Wanted, plan::Todo},
+    words,
 };
 use cluster::{Comparison, Differ};
 use group::ObjectGroup;
@@ -62,6 +63,8 @@ pub struct ApplicationPlan {
     pub changes: Vec<ObjectGroup>,
     /// Why removals would wait for a confirmation.
     pub held: Option<String>,
+    /// A run of it has ended without success: what changes does so once it is started again, and not before.
+    pub run_ended: bool,
     /// What else cannot be carried out than steps that their overrides stop.
     pub refused: Vec<Stop>,
     /// How dangerous it is.
@@ -227,6 +230,12 @@ impl ApplicationPlan {
         specs.filter(|spec| !spec.override_errors.is_empty())
     }
 
+    /// What has to be typed before anything of it moves, where applying it is not enough.
+    pub fn awaits(&self) -> Option<String> {
+        let restarted = self.run_ended && !self.counts().is_empty();
+        restarted.then(|| words::command("restart", &self.namespace, &self.name))
+    }
+
     /// `<namespace>/<name>`.
     pub fn title(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
@@ -261,6 +270,7 @@ pub fn plan(
         objects: foreseen.objects,
         changes: group::groups(&compared),
         held: foreseen.held,
+        run_ended: foreseen.stopped,
         bundles,
         refused,
         risk,

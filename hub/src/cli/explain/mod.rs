@@ -65,6 +65,9 @@ pub(super) struct Subject {
     pub(super) decisions: Vec<explain::InForce>,
     /// The steps that are held, by name: why, and what stays in force.
     pub(super) held: BTreeMap<String, (Hold, DecisionSpec)>,
+    /// The steps that a run which has ended without success had begun, by name, as they were decided: they come to no further
+    /// cluster.
+    pub(super) begun: BTreeMap<String, DecisionSpec>,
     /// Whether nothing can be placed at all: what is said is what was decided before.
     pub(super) unresolved: bool,
     /// The clusters that are to lose the application and have not yet.
@@ -178,6 +181,11 @@ fn verdicts(subject: &Subject, cluster: &str) -> Result<Vec<Verdict>, Failure> {
 fn kept(subject: &Subject, step: usize, answer: &StepAnswer, cluster: &str) -> Option<Kept> {
     if let Some((hold, decision)) = subject.held.get(&answer.step) {
         return Some(Kept::of(hold.clone(), decision, cluster));
+    }
+    if let Some(decision) = subject.begun.get(&answer.step)
+        && decision.waits(cluster).is_some()
+    {
+        return Some(Kept::of(Hold::RunEnded, decision, cluster));
     }
     let setting = &subject.setting;
     if answer.reason.is_placed() {

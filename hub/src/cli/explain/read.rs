@@ -138,8 +138,21 @@ pub(super) fn of(args: &Args, spec: &Value, snapshot: &Snapshot, now: Timestamp)
         let hold = Hold::Overrides(holding(&decision));
         (decision.step.clone(), (hold, decision))
     });
+    let mut held: BTreeMap<String, (Hold, DecisionSpec)> = held.collect();
+    let mut begun = BTreeMap::new();
+    for step in setting.steps.iter().filter(|_| foreseen.stopped) {
+        let decision = stored.get(&step.name).map(|decision| decision.spec.clone());
+        let decision = decision.unwrap_or_else(|| nothing(&step.name));
+        match foreseen.passed.contains(&step.name) {
+            true => begun.insert(step.name.clone(), decision).is_some(),
+            false => held
+                .insert(step.name.clone(), (Hold::RunEnded, decision))
+                .is_some(),
+        };
+    }
     Ok(Subject {
-        held: held.collect(),
+        held,
+        begun,
         unresolved: false,
         leaving,
         source: Source::of(namespace, name, spec, &valid, &rendered.replica_paths),
@@ -192,10 +205,7 @@ fn waiting(
     let mut decisions = Vec::new();
     for step in &mut setting.steps {
         let decision = stored.get(&step.name).map(|decision| decision.spec.clone());
-        let decision = decision.unwrap_or_else(|| DecisionSpec {
-            step: step.name.clone(),
-            ..DecisionSpec::default()
-        });
+        let decision = decision.unwrap_or_else(|| nothing(&step.name));
         step.spec = PlacementSpec {
             placement: rules_of(&decision),
             ..PlacementSpec::default()
@@ -205,6 +215,7 @@ fn waiting(
     }
     Ok(Subject {
         held,
+        begun: BTreeMap::new(),
         unresolved: true,
         leaving: BTreeMap::new(),
         source: Source::default(),
@@ -212,6 +223,14 @@ fn waiting(
         steps: steps(args, &setting)?,
         setting,
     })
+}
+
+/// What a step keeps of which nothing was decided.
+fn nothing(step: &str) -> DecisionSpec {
+    DecisionSpec {
+        step: step.to_owned(),
+        ..DecisionSpec::default()
+    }
 }
 
 /// The rules of a decision by name: what they say otherwise is not known.

@@ -3,7 +3,11 @@
 mod invitation;
 mod token;
 
-use super::{Failure, hub, kubeconfig, terminal};
+use super::{
+    Failure, hub, kubeconfig,
+    reshape::grammar::{self, LabelEdit},
+    terminal,
+};
 use clap::ValueEnum;
 use invitation::Hub;
 use jiff::{SignedDuration, Timestamp};
@@ -30,8 +34,9 @@ const LOOK: Duration = Duration::from_millis(200);
 ///
 /// Joining again ends the identity that the cluster's agent has had until now; first it is tried whether the hub gives a token at
 /// all, and where it gives none nothing is changed. A cluster that was accepted before keeps what is
-/// placed there, and its new agent waits to be accepted all the same. It keeps its labels too: --label adds one, but gives none that
-/// is there another value, since that moves replicas; `roundhouse label --overwrite` does, and says first what would move.
+/// placed there, and its new agent waits to be accepted all the same. It keeps its labels too: --label is for a Cluster that is made
+/// here, and refused where it would change one that is there, since that moves replicas; `roundhouse label` does it, and says first
+/// what would move.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The cluster
@@ -43,9 +48,9 @@ pub(super) struct Args {
     /// How long the invitation holds: 10m to 30d
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = ttl)]
     ttl: SignedDuration,
-    /// Label of the Cluster, which placements select by; may be repeated. One that a Cluster has already is not changed
-    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
-    labels: Vec<(String, String)>,
+    /// Label of a Cluster that is made, which placements select by; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    labels: Vec<String>,
     /// Where the agent reaches the hub, if not where this kubeconfig does
     #[arg(long, value_name = "URL", value_parser = url)]
     hub_url: Option<String>,
@@ -88,12 +93,19 @@ fn ttl(text: &str) -> Result<SignedDuration, String> {
     if within { Ok(time) } else { Err(wrong()) }
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text
-        .split_once('=')
-        .filter(|(key, _)| !key.is_empty())
-        .ok_or("use KEY=VALUE")?;
-    Ok((key.to_owned(), value.to_owned()))
+/// The labels that are asked for, as the verb `label` reads them.
+fn labels(arguments: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let refused = |why: String| {
+        Failure::new("E-LABEL", "a label is not understood")
+            .because(why)
+            .advise("--label KEY=VALUE")
+    };
+    let edits = grammar::labels(arguments).map_err(|error| refused(error.to_string()))?;
+    let set = edits.into_iter().map(|edit| match edit {
+        LabelEdit::Set(key, value) => Ok((key, value)),
+        LabelEdit::Remove(key) => Err(refused(format!("{key}- removes a label, and join removes none"))),
+    });
+    set.collect()
 }
 
 fn url(text: &str) -> Result<String, String> {
@@ -151,36 +163,39 @@ struct Asked {
 /// Writes the invitation into the Cluster, which ends what its agent was: only where a token can be given for it.
 async fn ask(client: &Client, args: &Args) -> Result<Asked, Failure> {
     let cluster = &args.cluster;
+    let labels = labels(&args.labels)?;
     let found = find(client, cluster).await?;
     let anew = found.is_some();
     if let Some(found) = &found {
-        relabels_nothing(found, &args.labels)?;
+        relabels_nothing(found, &labels)?;
     }
     token::tried(client, cluster, args.ttl).await?;
-    let written = invited(client, cluster, found, args).await?;
+    let written = invited(client, cluster, found, labels, args).await?;
     Ok(Asked {
         serial: written.spec.serial,
         anew,
     })
 }
 
-/// A label that has another value moves replicas, which `label` shows before it is written.
-fn relabels_nothing(found: &Cluster, labels: &[(String, String)]) -> Result<(), Failure> {
-    let differs = labels.iter().find_map(|(key, value)| {
-        let now = found.labels().get(key).filter(|now| *now != value)?;
-        Some((key, value, now))
-    });
-    let Some((key, value, now)) = differs else {
+/// A label that is new or has another value moves replicas, which `label` shows before it is written.
+fn relabels_nothing(found: &Cluster, labels: &BTreeMap<String, String>) -> Result<(), Failure> {
+    let mut asked = labels.iter();
+    let Some((key, value)) = asked.find(|(key, value)| found.labels().get(*key) != Some(value)) else {
         return Ok(());
     };
     let name = found.name_any();
+    let (has, overwrite) = match found.labels().get(key) {
+        Some(now) => (
+            format!("the value {now:?} of label {key}, not {value:?}"),
+            " --overwrite",
+        ),
+        None => (format!("no label {key}"), ""),
+    };
     Err(
-        Failure::new("E-LABEL", format!("cluster {name} has label {key} already"))
-            .because(format!(
-                "its value is {now:?}, not {value:?}; nothing was changed, and nobody is invited"
-            ))
+        Failure::new("E-LABEL", format!("cluster {name} is there already, with other labels"))
+            .because(format!("it has {has}; nothing was changed, and nobody is invited"))
             .advise(format!(
-                "roundhouse label {name} {key}={value} --overwrite, which says first what would move; or join without --label {key}"
+                "roundhouse label {name} {key}={value}{overwrite}, which says first what would move; or join without --label {key}"
             )),
     )
 }
@@ -221,6 +236,7 @@ async fn invited(
     client: &Client,
     cluster: &ClusterName,
     found: Option<Cluster>,
+    labels: BTreeMap<String, String>,
     args: &Args,
 ) -> Result<Cluster, Failure> {
     let clusters: Api<Cluster> = Api::all(client.clone());
@@ -234,7 +250,6 @@ async fn invited(
     let seconds = u32::try_from(now.as_second()).unwrap_or(u32::MAX);
     let serial = before.saturating_add(1).max(seconds);
     let until = now.checked_add(args.ttl).unwrap_or(Timestamp::MAX);
-    let labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
     let accepted = args.auto_accept || found.as_ref().is_some_and(|found| found.spec.accepted);
     let params = PostParams {
         field_manager: Some(hub::MANAGER.to_owned()),
@@ -255,7 +270,7 @@ async fn invited(
         return clusters.create(&params, &new).await.map_err(refused);
     };
     let patch = json!({
-        "metadata": {"resourceVersion": found.resource_version(), "labels": labels},
+        "metadata": {"resourceVersion": found.resource_version()},
         "spec": {"accepted": accepted, "autoAccept": args.auto_accept, "serial": serial, "joinUntil": until,
             "acceptedKey": null}});
     let patched = hub::patch_cluster(client, cluster.as_str(), &patch).await;
@@ -474,30 +489,59 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_label_that_is_there_has_another_value_by_the_label_verb_only() {
+    async fn labels_of_a_cluster_that_is_there_change_by_the_label_verb_only() {
         let (server, clusters) = hub(true).await;
         let client = Client::new(server.service_as(Some(Identity::admin())), "default");
         let labels = json!({"metadata": {"labels": {"region": "west"}}});
         super::hub::patch_cluster(&client, "c1", &labels).await.unwrap();
-        let asked = async |label: (&str, &str)| {
-            let labels = vec![(label.0.to_owned(), label.1.to_owned())];
-            ask(&client, &Args { labels, ..args("c1") }).await
+        let asked = async |cluster: &str, labels: &[&str]| {
+            let labels = labels.iter().map(ToString::to_string).collect();
+            ask(
+                &client,
+                &Args {
+                    labels,
+                    ..args(cluster)
+                },
+            )
+            .await
         };
-        assert_eq!(
-            asked(("region", "east")).await.unwrap_err().to_string(),
-            "error: cluster c1 has label region already [E-LABEL]\n\
-             cause: its value is \"west\", not \"east\"; nothing was changed, and nobody is invited\n\
-             try:   roundhouse label c1 region=east --overwrite, which says first what would move; or join without --label region"
-        );
-        let found = clusters.get("c1").await.unwrap();
-        assert_eq!(
-            (found.spec.serial, found.labels()["region"].as_str()),
-            (3, "west")
-        );
-        asked(("region", "west")).await.unwrap();
-        asked(("tier", "gold")).await.unwrap();
-        let found = clusters.get("c1").await.unwrap();
-        assert_eq!(found.labels().len(), 2);
+        for (labels, says) in [
+            (
+                ["region=east"].as_slice(),
+                "error: cluster c1 is there already, with other labels [E-LABEL]\n\
+                 cause: it has the value \"west\" of label region, not \"east\"; nothing was changed, and nobody is invited\n\
+                 try:   roundhouse label c1 region=east --overwrite, which says first what would move; or join without --label region",
+            ),
+            (
+                &["region=west", "tier=gold"],
+                "error: cluster c1 is there already, with other labels [E-LABEL]\n\
+                 cause: it has no label tier; nothing was changed, and nobody is invited\n\
+                 try:   roundhouse label c1 tier=gold, which says first what would move; or join without --label tier",
+            ),
+            (
+                &["region-"],
+                "error: a label is not understood [E-LABEL]\n\
+                 cause: region- removes a label, and join removes none\n\
+                 try:   --label KEY=VALUE",
+            ),
+        ] {
+            let failure = asked("c1", labels).await.unwrap_err();
+            assert_eq!(failure.to_string(), says);
+            let found = clusters.get("c1").await.unwrap();
+            assert_eq!((found.spec.serial, found.labels().len()), (3, 1));
+        }
+        asked("c1", &["region=west"]).await.unwrap();
+        for illegal in [
+            ["=west", "a=b"],
+            ["a b=west", "a=b"],
+            ["a=1", "a=2"],
+            ["a=b c", "b=c"],
+        ] {
+            asked("c2", &illegal).await.unwrap_err();
+        }
+        assert!(clusters.get_opt("c2").await.unwrap().is_none());
+        asked("c2", &["tier=gold", "region=east"]).await.unwrap();
+        assert_eq!(clusters.get("c2").await.unwrap().labels().len(), 2);
     }
 
     #[test]

@@ -249,6 +249,7 @@ fn of_application(plan: &ApplicationPlan) -> Value {
         "bundles": bundles.collect::<Vec<_>>(),
         "objects": plan.changes.iter().map(of_object).collect::<Vec<_>>(),
         "removalsHeld": plan.held,
+        "awaits": plan.awaits(),
         "stopped": plan.refused.iter().map(|stop| json!({"what": stop.of.to_string(), "why": stop.why})).collect::<Vec<_>>(),
         "risk": {
             "level": risk.level.word(),

@@ -139,9 +139,8 @@ fn lines(plan: &ApplicationPlan, risk: &Risk, screen: &Screen) -> Vec<(&'static 
         ),
     };
     lines.push(("removals", removals));
-    if let Some(held) = &plan.held {
-        lines.push(("held", held.clone()));
-    }
+    lines.extend(plan.held.iter().map(|held| ("held", held.clone())));
+    lines.extend(ended(plan).map(|held| ("held", held)));
     if risk.unplaced > 0 {
         lines.push((
             "unplaced",
@@ -154,6 +153,14 @@ fn lines(plan: &ApplicationPlan, risk: &Risk, screen: &Screen) -> Vec<(&'static 
             .map(|stop| ("stopped", format!("{}: {}", stop.of, stop.why))),
     );
     lines
+}
+
+/// What a plan is that applying it does not carry out.
+pub(super) fn ended(plan: &ApplicationPlan) -> Option<String> {
+    let restart = plan.awaits()?;
+    Some(format!(
+        "its run has ended without success: nothing of this moves before {restart}"
+    ))
 }
 
 fn lose(count: usize) -> &'static str {

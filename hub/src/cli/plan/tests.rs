@@ -335,6 +335,42 @@ fn against_a_hub_the_same_again_changes_nothing() {
     );
 }
 
+/// Applying it again starts nothing: what would move waits for somebody.
+#[test]
+fn a_run_that_ended_without_success_awaits_its_restart() {
+    for (status, awaits) in [("failed", Some("roundhouse restart web")), ("succeeded", None)] {
+        let hub = delivered(SEED, FLEET);
+        let revision = &drawn(SEED, &hub, Against::Bundles).applications[0].revision;
+        let proposed = proposals::of_documents(documents::split("app.yaml", SEED).unwrap(), None).unwrap();
+        let mut object = proposed[0].object.clone();
+        object["metadata"]["resourceVersion"] = json!("2");
+        object["metadata"]["generation"] = json!(1);
+        object["metadata"]["uid"] = json!("u1");
+        object["status"] = json!({"latestRevision": {"name": "web-v1", "revision": 1, "revisionHash": ""},
+            "workflow": {"appRevision": revision, "generation": 1, "status": status, "finished": true,
+                "steps": [{"name": "step-0", "type": "open-cluster-management", "phase": status, "firstExecuteTime": "1970-01-01T00:00:00Z"}]}});
+        hub.snapshot
+            .put_application(serde_json::from_value(object).unwrap());
+        let same = drawn(SEED, &hub, Against::Bundles);
+        assert_eq!(
+            (same.counts(), same.applications[0].awaits()),
+            (Counts::default(), None)
+        );
+        let more = clusters("- metadata: {name: c9, labels: {region: east}}\n");
+        hub.snapshot.put_cluster(&more[0]);
+        let moves = drawn(SEED, &hub, Against::Bundles);
+        assert!(!moves.counts().is_empty());
+        assert_eq!(moves.applications[0].awaits().as_deref(), awaits);
+        let document: Value = serde_json::from_slice(&structured::bytes(&moves)).unwrap();
+        assert_eq!(document["changes"][0]["awaits"], json!(awaits));
+        for text in [table::draw(&moves, &SCREEN), tree::draw(&moves, &SCREEN)] {
+            let said =
+                "its run has ended without success: nothing of this moves before roundhouse restart web\n";
+            assert_eq!(text.contains(said), awaits.is_some(), "{text}");
+        }
+    }
+}
+
 #[test]
 fn traits_are_planned_as_what_they_make_of_the_workload() {
     let hub = delivered(TRAITS, FLEET);

@@ -100,6 +100,7 @@ fn steps(plan: &ApplicationPlan, screen: &Screen) -> Vec<Node> {
             below,
         });
     }
+    nodes.extend(table::ended(plan).map(|held| Node::leaf(format!("held: {held}"))));
     nodes.extend(
         plan.refused
             .iter()

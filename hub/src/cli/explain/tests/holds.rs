@@ -7,6 +7,7 @@ use crate::cli::{
 };
 use roundhouse_api::{
     cluster::{Cluster, TAINT_UNREACHABLE},
+    decision::Waiting,
     placement::{Taint, TaintEffect},
 };
 use serde_json::{Value, json};
@@ -144,6 +145,52 @@ fn a_run_that_was_terminated_holds_what_would_go() {
     );
     let why = "its run has ended without success: what it placed stays as it is until it is started again";
     check(&hub, why, "run");
+}
+
+/// What the run had not come to when it ended has nothing, and is not said to be placed.
+#[test]
+fn what_a_run_that_was_terminated_did_not_reach_is_not_placed() {
+    let rule = |region: &str| json!({"maxParallel": 1, "placement": [{"name": region, "replicas": 5, "clusterSelector": {"region": region}}]});
+    let steps = json!([
+        {"name": "east", "type": "deploy", "properties": rule("east")},
+        {"name": "west", "type": "deploy", "properties": rule("west")}]);
+    let fleet = [("e1", "east"), ("e2", "east"), ("w1", "west")];
+    let fleet = fleet.map(|(name, region)| facts(name, &[("region", region)]));
+    let mut hub = Hub::new(application(10, &steps), fleet).deliver();
+    let revision = hub.foreseen().unwrap().revision;
+    hub.decisions.retain(|decision| decision.spec.step == "east");
+    for decision in &mut hub.decisions {
+        decision.spec.revision.clone_from(&revision);
+        decision.spec.waiting = vec![Waiting {
+            revision: None,
+            clusters: vec!["e2".to_owned()],
+        }];
+    }
+    hub.bundles
+        .retain(|bundle| bundle.metadata.namespace.as_deref() == Some("cluster-e1"));
+    let step = |name: &str, begun: Option<&str>| json!({"name": name, "type": "deploy", "phase": "failed", "reason": "Terminate", "firstExecuteTime": begun});
+    hub.workflow = Some(
+        json!({"appRevision": revision, "generation": 1, "status": "failed", "finished": true,
+        "terminated": true, "steps": [step("east", Some("1970-01-01T00:00:00Z")), step("west", None)]}),
+    );
+    let said = |cluster: &str, at: usize| {
+        let step = &hub.explained(cluster)[at];
+        json!([step["reason"], step["heldBy"], step["placed"], step["replicas"]])
+    };
+    assert_eq!(said("e1", 0), json!(["Placed", null, true, 3]));
+    assert_eq!(said("e2", 0), json!(["Held", "run", false, 0]));
+    assert_eq!(said("w1", 1), json!(["Held", "run", false, 0]));
+    let text = shown(&hub, "w1");
+    let why = "default/checkout → w1, step west: HELD: it has nothing of the step and gets nothing until this is mended: its run has ended without success";
+    assert!(text.contains(why), "{text}");
+    let text = arithmetic::draw(&hub.subject().unwrap(), Format::Table);
+    assert!(
+        text.contains("step west: 1 cluster; held: ") && !text.contains("step east: 2 clusters; held"),
+        "{text}"
+    );
+    // Nothing of this is so once it goes on.
+    hub.workflow = None;
+    assert_eq!(hub.explained("w1")[1]["reason"], "Placed");
 }
 
 #[test]
