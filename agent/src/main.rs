@@ -25,6 +25,8 @@ fn main() -> anyhow::Result<()> {
         .with_env_filter(tracing_subscriber::EnvFilter::try_new(&arguments.log).context("--log")?)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        // It would be said on stderr, which is what cannot be written to.
+        .log_internal_errors(false)
         .init();
     if rustls::crypto::ring::default_provider()
         .install_default()
