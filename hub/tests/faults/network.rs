@@ -5,6 +5,7 @@ use crate::{
     looks::{because, deployment, generations, image, images},
     runs::{SECOND, after, good, is_one, of_region, one, struck},
 };
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use parking_lot::Mutex;
 use roundhouse_api::{
@@ -126,6 +127,45 @@ fn f12_a_region_that_is_cut_off_in_the_middle_of_its_step_is_waited_for_cluster_
     for outcome in outcomes {
         assert!(outcome.settled_after().unwrap() < SECOND * 60, "{outcome}");
     }
+}
+
+/// That a ConfigMap is not there.
+fn no_config(member: &str) -> Look {
+    let member = member.to_owned();
+    Look::new(move |fleet| {
+        let client = fleet.member_client(&member);
+        Box::pin(async move {
+            let configs: Api<ConfigMap> =
+                Api::namespaced(client.map_err(|error| error.to_string())?, "default");
+            let found = configs.get_opt("web").await.map_err(|error| error.to_string())?;
+            because(found.is_none(), || "it has the ConfigMap".to_owned())
+        })
+    })
+}
+
+/// It was told before, and does as it was told though nobody is there whom it could ask.
+#[test]
+fn f12_what_was_sent_to_a_cluster_that_was_cut_off_arrives_after_the_end_of_the_hub() {
+    good(|seed| {
+        let mut dice = Dice::new(seed, "f12");
+        let killed = after(&mut dice, 15_000, 35_000);
+        Script::of_regions(1, &["east", "west"])
+            .with(web())
+            .at(
+                SECOND * 10,
+                Act::for_a_while(Fault::Partition(vec!["east-1".to_owned()]), SECOND * 30),
+            )
+            .at(SECOND * 12, Act::Apply(without_config(&web())))
+            .at(
+                killed,
+                Act::for_a_while(Fault::Killed(HUB.to_owned()), SECOND * 60),
+            )
+            .at(
+                SECOND * 60,
+                Act::check("the east has done it", no_config("east-1")),
+            )
+            .finally("the west has, too", no_config("west-1"))
+    });
 }
 
 #[test]

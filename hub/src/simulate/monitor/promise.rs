@@ -117,7 +117,7 @@ pub enum Note {
     Quiet,
     /// The quiet is over.
     Busy,
-    /// A cluster's agent does not reach the hub from now on.
+    /// A cluster's agent does not reach the hub from now on. Once more where the last that the hub sent it arrives only now.
     Cut(Arc<str>),
     /// It reaches it again.
     Healed(Arc<str>),

@@ -294,7 +294,10 @@ impl Stage {
             all.partition(|cluster| self.cut_off.end(cluster).unwrap_or(0) == 0);
         self.network.rejoin(whole.iter().map(String::as_str));
         for cluster in clusters {
-            self.is_alone_no_more(cluster);
+            if self.is_alone_no_more(cluster) > 0 && whole.contains(cluster) {
+                // Where the hub's server is down by now, what it had sent before arrives all the same.
+                self.monitor.note(&Note::Cut(cluster.as_str().into()));
+            }
         }
         for (what, clusters) in [
             ("connected again", whole),
@@ -313,11 +316,13 @@ impl Stage {
         }
     }
 
-    /// One reason less.
-    fn is_alone_no_more(&mut self, cluster: &str) {
-        if self.alone.end(cluster) == Some(0) {
+    /// One reason less. How many are left.
+    fn is_alone_no_more(&mut self, cluster: &str) -> u32 {
+        let left = self.alone.end(cluster);
+        if left == Some(0) {
             self.monitor.note(&Note::Healed(cluster.into()));
         }
+        left.unwrap_or_default()
     }
 
     fn back_up(&mut self, member: &str) {

@@ -1609,6 +1609,15 @@ async fn p9_what_a_cut_off_agent_deletes_it_was_told_before() {
     world.overdue.store(false, Ordering::Relaxed);
     world.remove(Some(&agent()), DEPLOYMENT);
     world.holds();
+    // What it is told until the last way of the hub to it has ended.
+    let world = World::delivered();
+    world.note(&Note::Cut(C1.into()));
+    advance(Duration::from_secs(1)).await;
+    tombstone(&world);
+    advance(Duration::from_secs(1)).await;
+    world.note(&Note::Cut(C1.into()));
+    world.remove(Some(&agent()), DEPLOYMENT);
+    world.holds();
     for was_removed in [false, true] {
         let world = World::delivered();
         if was_removed {
