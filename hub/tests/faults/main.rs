@@ -2,7 +2,7 @@
 //! disks, clocks, processes and clusters at random. What people put in, and what approvals, webhooks, floods and backups of the hub do, is
 //! in tests of their own only.
 //!
-//! Every test runs from several seeds, with every promise watched: 3 seeds (2 where each runs twice), 100 with `ROUNDHOUSE_LONG=1`,
+//! Every test runs from several seeds, with every promise watched: 3 seeds (1 where each runs twice), 100 with `ROUNDHOUSE_LONG=1`,
 //! and the one of `ROUNDHOUSE_SEED=n` alone. A run that fails prints its seed, its timeline and the minimal trace.
 //!
 //! Beside them are: every byte of a journal damaged (F2), `durable/tests/damage.rs` and `crash.rs` of the API server; what
