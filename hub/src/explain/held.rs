@@ -18,7 +18,7 @@ pub enum Hold {
     Removal(String),
     /// The cluster is to lose the application, and its agent cannot be told.
     RemovalOutOfReach,
-    /// The cluster would lose the application, and the run has ended without success: nothing of it moves.
+    /// The cluster would get a step or lose the application, and the run has ended without success: nothing of it moves.
     RunEnded,
     /// The step places the cluster, and its agent cannot be told of anything new.
     OutOfReach,

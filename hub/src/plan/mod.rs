@@ -269,7 +269,8 @@ pub fn plan(
         decisions: foreseen.decisions,
         objects: foreseen.objects,
         changes: group::groups(&compared),
-        held: foreseen.held,
+        // Nobody is asked for a confirmation of what is not to move.
+        held: foreseen.held.filter(|_| !foreseen.stopped),
         run_ended: foreseen.stopped,
         bundles,
         refused,

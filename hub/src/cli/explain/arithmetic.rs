@@ -29,13 +29,14 @@ pub(super) fn draw(subject: &Subject, format: Format) -> String {
 fn draw_step(out: &mut String, subject: &Subject, decided: &InForce, format: Format) {
     let decision = &decided.decision;
     let members = u64::try_from(decision.clusters.len()).unwrap_or(u64::MAX);
-    let held = subject.held.get(&decision.step);
-    let held = held.map(|(hold, _)| hold.lines()).unwrap_or_default();
+    let held = subject.holds(decision);
     let note = match decided.stored {
         _ if subject.unresolved => "; held: this is what was decided before, and it stays in force",
         _ if !held.is_empty() => {
             "; held: what was decided before stays in force, and this comes once it is mended"
         }
+        // Nothing more is.
+        Some(false) if subject.ended.is_some() => "",
         Some(false) => "; the hub has another Decision stored: this is what is decided next",
         Some(true) | None => "",
     };

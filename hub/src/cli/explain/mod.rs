@@ -10,6 +10,7 @@ mod tests;
 use super::{Failure, format::Format, hub, terminal};
 use crate::{
     explain::{self, Aim, Hold, Kept, Reason, Search, Setting, Source, StepAnswer},
+    placement::StepDecision,
     tenancy::Tenancy,
 };
 use roundhouse_api::{decision::DecisionSpec, names::ClusterName};
@@ -65,15 +66,58 @@ pub(super) struct Subject {
     pub(super) decisions: Vec<explain::InForce>,
     /// The steps that are held, by name: why, and what stays in force.
     pub(super) held: BTreeMap<String, (Hold, DecisionSpec)>,
-    /// The steps that a run which has ended without success had begun, by name, as they were decided: they come to no further
-    /// cluster.
-    pub(super) begun: BTreeMap<String, DecisionSpec>,
+    /// What a run has come to that has ended without success.
+    pub(super) ended: Option<Ended>,
     /// Whether nothing can be placed at all: what is said is what was decided before.
     pub(super) unresolved: bool,
     /// The clusters that are to lose the application and have not yet.
     pub(super) leaving: BTreeMap<String, Leaving>,
     /// Places of the steps that are explained.
     pub(super) steps: Vec<usize>,
+}
+
+/// A run that has ended without success: where it has not come to, everything stays as it is.
+pub(super) struct Ended {
+    /// The steps that it had begun, as they were decided.
+    begun: BTreeMap<String, DecisionSpec>,
+    /// Cluster -> the step that its Bundles are of, and the replicas that they ask for.
+    runs: BTreeMap<String, (String, u64)>,
+}
+
+impl Ended {
+    /// Whether it has brought a step to a cluster.
+    fn reached(&self, step: &str, cluster: &str) -> bool {
+        self.begun.get(step).is_some_and(|decided| {
+            decided.clusters.iter().any(|name| name == cluster) && decided.waits(cluster).is_none()
+        })
+    }
+
+    /// What a cluster keeps of a step that has not come to it.
+    fn kept(&self, step: &str, cluster: &str) -> Kept {
+        let runs = self.runs.get(cluster).filter(|(of, _)| of == step);
+        Kept {
+            hold: Hold::RunEnded,
+            placed: runs.is_some(),
+            replicas: runs.map_or(0, |(_, replicas)| *replicas),
+        }
+    }
+}
+
+impl Subject {
+    /// What holds a step, one line each; empty if nothing does.
+    fn holds(&self, decision: &StepDecision) -> Vec<String> {
+        if let Some((hold, _)) = self.held.get(&decision.step) {
+            return hold.lines();
+        }
+        let Some(ended) = &self.ended else {
+            return Vec::new();
+        };
+        let mut lacking = decision.clusters.iter().map(ToString::to_string);
+        match lacking.any(|cluster| !ended.reached(&decision.step, &cluster)) {
+            true => Hold::RunEnded.lines(),
+            false => Vec::new(),
+        }
+    }
 }
 
 /// What of an application is still on a cluster that is to lose it.
@@ -182,10 +226,11 @@ fn kept(subject: &Subject, step: usize, answer: &StepAnswer, cluster: &str) -> O
     if let Some((hold, decision)) = subject.held.get(&answer.step) {
         return Some(Kept::of(hold.clone(), decision, cluster));
     }
-    if let Some(decision) = subject.begun.get(&answer.step)
-        && decision.waits(cluster).is_some()
+    if let Some(ended) = &subject.ended
+        && answer.reason.is_placed()
+        && !ended.reached(&answer.step, cluster)
     {
-        return Some(Kept::of(Hold::RunEnded, decision, cluster));
+        return Some(ended.kept(&answer.step, cluster));
     }
     let setting = &subject.setting;
     if answer.reason.is_placed() {

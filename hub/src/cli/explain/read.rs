@@ -1,6 +1,6 @@
 //! The application, the fleet and what was decided before: from a hub, or from files.
 
-use super::{Args, Leaving, Subject};
+use super::{Args, Ended, Leaving, Subject};
 use crate::{
     application::{Foreseen, Proposal, Snapshot, Unforeseen, foresee},
     cli::{
@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use roundhouse_api::{
     application::validate,
     clock::{Clock, SystemClock},
-    decision::DecisionSpec,
+    decision::{Decision, DecisionSpec},
     names::label,
     placement::{PlacementSpec, Rule},
 };
@@ -120,6 +120,7 @@ pub(super) fn of(args: &Args, spec: &Value, snapshot: &Snapshot, now: Timestamp)
         Err(why) => return Err(refused(args, why)),
     };
     let leaving = leaving(&foreseen, snapshot);
+    let ended = foreseen.stopped.then(|| Ended::of(&foreseen, &stored));
     let valid = foreseen.valid;
     let mut rendered = render::render(namespace, name, &valid);
     rendered.replica_paths = foreseen.replica_paths;
@@ -138,21 +139,9 @@ pub(super) fn of(args: &Args, spec: &Value, snapshot: &Snapshot, now: Timestamp)
         let hold = Hold::Overrides(holding(&decision));
         (decision.step.clone(), (hold, decision))
     });
-    let mut held: BTreeMap<String, (Hold, DecisionSpec)> = held.collect();
-    let mut begun = BTreeMap::new();
-    for step in setting.steps.iter().filter(|_| foreseen.stopped) {
-        let decision = stored.get(&step.name).map(|decision| decision.spec.clone());
-        let decision = decision.unwrap_or_else(|| nothing(&step.name));
-        match foreseen.passed.contains(&step.name) {
-            true => begun.insert(step.name.clone(), decision).is_some(),
-            false => held
-                .insert(step.name.clone(), (Hold::RunEnded, decision))
-                .is_some(),
-        };
-    }
     Ok(Subject {
-        held,
-        begun,
+        held: held.collect(),
+        ended,
         unresolved: false,
         leaving,
         source: Source::of(namespace, name, spec, &valid, &rendered.replica_paths),
@@ -205,7 +194,10 @@ fn waiting(
     let mut decisions = Vec::new();
     for step in &mut setting.steps {
         let decision = stored.get(&step.name).map(|decision| decision.spec.clone());
-        let decision = decision.unwrap_or_else(|| nothing(&step.name));
+        let decision = decision.unwrap_or_else(|| DecisionSpec {
+            step: step.name.clone(),
+            ..DecisionSpec::default()
+        });
         step.spec = PlacementSpec {
             placement: rules_of(&decision),
             ..PlacementSpec::default()
@@ -215,7 +207,7 @@ fn waiting(
     }
     Ok(Subject {
         held,
-        begun: BTreeMap::new(),
+        ended: None,
         unresolved: true,
         leaving: BTreeMap::new(),
         source: Source::default(),
@@ -223,14 +215,6 @@ fn waiting(
         steps: steps(args, &setting)?,
         setting,
     })
-}
-
-/// What a step keeps of which nothing was decided.
-fn nothing(step: &str) -> DecisionSpec {
-    DecisionSpec {
-        step: step.to_owned(),
-        ..DecisionSpec::default()
-    }
 }
 
 /// The rules of a decision by name: what they say otherwise is not known.
@@ -246,6 +230,22 @@ fn rules_of(decision: &DecisionSpec) -> Vec<Rule> {
         ..Rule::default()
     };
     named.map(rule).collect()
+}
+
+impl Ended {
+    fn of(foreseen: &Foreseen, stored: &BTreeMap<String, Arc<Decision>>) -> Ended {
+        let begun = foreseen.passed.iter();
+        let begun = begun.filter_map(|step| Some((step.clone(), stored.get(step)?.spec.clone())));
+        let runs = foreseen.observed.iter().filter_map(|(cluster, bundles)| {
+            let step = bundles.first()?.labels.get(label::STEP)?.clone();
+            let replicas = bundles.iter().map(|bundle| bundle.replicas).sum();
+            Some((cluster.clone(), (step, replicas)))
+        });
+        Ended {
+            begun: begun.collect(),
+            runs: runs.collect(),
+        }
+    }
 }
 
 /// The clusters that are to lose the application, and what keeps it there.

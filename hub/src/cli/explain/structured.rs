@@ -19,7 +19,7 @@ pub(super) fn arithmetic(subject: &Subject) -> Value {
     let steps = steps.map(|decided| {
         let decision = &decided.decision;
         let workloads = of(&subject.setting, decision);
-        let held = subject.held.get(&decision.step).map(|(hold, _)| hold.lines());
+        let held = Some(subject.holds(decision)).filter(|held| !held.is_empty());
         json!({
             "step": decision.step,
             "stored": decided.stored,

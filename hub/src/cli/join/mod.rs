@@ -179,25 +179,32 @@ async fn ask(client: &Client, args: &Args) -> Result<Asked, Failure> {
 
 /// A label that is new or has another value moves replicas, which `label` shows before it is written.
 fn relabels_nothing(found: &Cluster, labels: &BTreeMap<String, String>) -> Result<(), Failure> {
-    let mut asked = labels.iter();
-    let Some((key, value)) = asked.find(|(key, value)| found.labels().get(*key) != Some(value)) else {
+    let (mut has, mut edits, mut overwrite) = (Vec::new(), Vec::new(), "");
+    for (key, value) in labels {
+        match found.labels().get(key) {
+            Some(now) if now == value => continue,
+            Some(now) => {
+                has.push(format!("the value {now:?} of label {key}, not {value:?}"));
+                overwrite = " --overwrite";
+            }
+            None => has.push(format!("no label {key}")),
+        }
+        edits.push(format!("{key}={value}"));
+    }
+    if edits.is_empty() {
         return Ok(());
-    };
-    let name = found.name_any();
-    let (has, overwrite) = match found.labels().get(key) {
-        Some(now) => (
-            format!("the value {now:?} of label {key}, not {value:?}"),
-            " --overwrite",
-        ),
-        None => (format!("no label {key}"), ""),
-    };
-    Err(
-        Failure::new("E-LABEL", format!("cluster {name} is there already, with other labels"))
-            .because(format!("it has {has}; nothing was changed, and nobody is invited"))
-            .advise(format!(
-                "roundhouse label {name} {key}={value}{overwrite}, which says first what would move; or join without --label {key}"
-            )),
+    }
+    let (name, has, edits) = (found.name_any(), has.join(", "), edits.join(" "));
+    Err(Failure::new(
+        "E-LABEL",
+        format!("cluster {name} is there already, with other labels"),
     )
+    .because(format!(
+        "it has {has}; nothing was changed, and nobody is invited"
+    ))
+    .advise(format!(
+        "roundhouse label {name} {edits}{overwrite}, which says first what would move; or join without them"
+    )))
 }
 
 /// What failed when the invitation was written already.
@@ -510,13 +517,13 @@ mod tests {
                 ["region=east"].as_slice(),
                 "error: cluster c1 is there already, with other labels [E-LABEL]\n\
                  cause: it has the value \"west\" of label region, not \"east\"; nothing was changed, and nobody is invited\n\
-                 try:   roundhouse label c1 region=east --overwrite, which says first what would move; or join without --label region",
+                 try:   roundhouse label c1 region=east --overwrite, which says first what would move; or join without them",
             ),
             (
-                &["region=west", "tier=gold"],
+                &["region=west", "tier=gold", "zone=a"],
                 "error: cluster c1 is there already, with other labels [E-LABEL]\n\
-                 cause: it has no label tier; nothing was changed, and nobody is invited\n\
-                 try:   roundhouse label c1 tier=gold, which says first what would move; or join without --label tier",
+                 cause: it has no label tier, no label zone; nothing was changed, and nobody is invited\n\
+                 try:   roundhouse label c1 tier=gold zone=a, which says first what would move; or join without them",
             ),
             (
                 &["region-"],

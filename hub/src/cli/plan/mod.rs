@@ -76,7 +76,8 @@ pub(super) struct Args {
     /// the last taint was added. A plan that is saved is made for now
     #[arg(long, value_name = "TIME", conflicts_with = "out", value_parser = moment)]
     at: Option<Timestamp>,
-    /// Exit with status 2 if a cluster would change, 0 if none would; it is 1 in any case if a step or a cluster is stopped
+    /// Exit with status 2 if a cluster would change, be it by the restart of a run that has ended without success, 0 if none
+    /// would; it is 1 in any case if a step or a cluster is stopped
     #[arg(long)]
     detailed_exitcode: bool,
     /// Output format; wide is a table that leaves nothing out
@@ -175,6 +176,13 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         terminal::tell(format_args!(
             "saved: {file} (sha256 {sha256}); apply it with: roundhouse apply {file}"
         ));
+        for (title, restart) in drawn
+            .applications
+            .iter()
+            .filter_map(|plan| Some((plan.title(), plan.awaits()?)))
+        {
+            terminal::tell(format_args!("then, for {title}: {restart}"));
+        }
     }
     Ok(match args.detailed_exitcode && !drawn.counts().is_empty() {
         _ if !faults.is_empty() => ExitCode::FAILURE,

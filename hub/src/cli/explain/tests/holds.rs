@@ -185,9 +185,26 @@ fn what_a_run_that_was_terminated_did_not_reach_is_not_placed() {
     assert!(text.contains(why), "{text}");
     let text = arithmetic::draw(&hub.subject().unwrap(), Format::Table);
     assert!(
-        text.contains("step west: 1 cluster; held: ") && !text.contains("step east: 2 clusters; held"),
+        text.contains("step west: 1 cluster; held: ") && text.contains("step east: 2 clusters; held: "),
         "{text}"
     );
+    // What waits for its turn keeps what it runs, whatever it was to get.
+    let mut earlier = hub.clone();
+    earlier.decisions[0].spec.waiting[0].revision = Some("checkout-v0".to_owned());
+    let mut runs = earlier.bundles[0].clone();
+    runs.metadata.namespace = Some("cluster-e2".to_owned());
+    runs.metadata.uid = Some("cluster-e2".to_owned());
+    earlier.bundles.push(runs);
+    let step = &earlier.explained("e2")[0];
+    assert_eq!(
+        json!([step["heldBy"], step["placed"], step["replicas"]]),
+        json!(["run", true, 3])
+    );
+    // When the step has come to all of them, it stands.
+    let mut whole = hub.clone();
+    whole.decisions[0].spec.waiting.clear();
+    let text = arithmetic::draw(&whole.subject().unwrap(), Format::Table);
+    assert!(text.contains("step east: 2 clusters\n"), "{text}");
     // Nothing of this is so once it goes on.
     hub.workflow = None;
     assert_eq!(hub.explained("w1")[1]["reason"], "Placed");

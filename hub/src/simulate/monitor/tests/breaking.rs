@@ -1618,6 +1618,18 @@ async fn p9_what_a_cut_off_agent_deletes_it_was_told_before() {
     world.note(&Note::Cut(C1.into()));
     world.remove(Some(&agent()), DEPLOYMENT);
     world.holds();
+    // And nothing of later.
+    let world = World::delivered();
+    world.note(&Note::Cut(C1.into()));
+    world.note(&Note::Cut(C1.into()));
+    advance(Duration::from_secs(1)).await;
+    tombstone(&world);
+    world.remove(Some(&agent()), DEPLOYMENT);
+    world.breaks(
+        Promise::P9,
+        DEPLOYMENT,
+        "that was not told before the agent was cut off",
+    );
     for was_removed in [false, true] {
         let world = World::delivered();
         if was_removed {
