@@ -198,6 +198,31 @@ async fn a_missing_placement_is_waited_for() {
     assert_eq!(placed(&world, "app").await.0, "Satisfied");
 }
 
+/// Nothing had been decided when it was stopped, so nothing is until it goes on.
+#[tokio::test(start_paused = true)]
+async fn a_placement_that_comes_when_its_run_was_stopped_starts_nothing() {
+    for stop in ["terminated", "suspend"] {
+        let world = World::five().await;
+        world.apply("app", referring("nginx:1")).await;
+        world.rest().await;
+        world.patch_status("app", json!({"workflow": {stop: true}})).await;
+        world.rest().await;
+        place(&world, "regions", shares("70%", "30%")).await;
+        world.rest().await;
+        assert!(world.decision("app-all").await.is_none(), "{stop}");
+        assert!(world.replicas("app").await.is_empty(), "{stop}");
+        match stop {
+            "suspend" => world.resume("app").await,
+            _ => {
+                let anew = json!({"phase": "runningWorkflow", "workflow": null});
+                world.patch_status("app", anew).await;
+            }
+        }
+        world.until_phase("app", ApplicationPhase::Running).await;
+        assert_eq!(world.replicas("app").await.len(), 5, "{stop}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_runs_stays_when_its_placement_is_deleted_or_refused() {
     let world = World::five().await;
