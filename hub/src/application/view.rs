@@ -301,11 +301,13 @@ fn leave_undecided(
             .is_some_and(|decision| decision.spec.revision == *revision)
     };
     for (at, (reach, step)) in reach.iter_mut().zip(&steps).enumerate() {
+        if *reach != Some(Reach::Placed) || stored.contains_key(*step) {
+            continue;
+        }
         let mut bundles = observed.values().flatten();
-        let was_decided = stored.contains_key(*step)
-            || steps.iter().skip(at + 1).any(is_of_run)
+        let was_decided = steps.iter().skip(at + 1).any(is_of_run)
             || bundles.any(|bundle| bundle.labels.get(label::STEP).is_some_and(|of| of == step));
-        if *reach == Some(Reach::Placed) && !was_decided {
+        if !was_decided {
             *reach = Some(Reach::Unreached);
         }
     }
