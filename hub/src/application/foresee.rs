@@ -416,6 +416,7 @@ impl Request<'_> {
             patches: &self.patches,
             fleet,
             stored: self.decisions,
+            observed: self.observed,
             now: self.now,
         }
     }

@@ -8,7 +8,7 @@
 
 use super::{Key, fleet::Fleet, patching};
 use crate::{
-    dispatch::{Content, Layer, Plan, overrides::without_target},
+    dispatch::{Content, Layer, Observed, Plan, overrides::without_target},
     placement::{self, PlacingStep, Previous, StepDecision, Workload, error_line, hash_of},
     render,
     workflow::{Reach, ResolvedPatch},
@@ -39,6 +39,8 @@ pub(super) struct Request<'a> {
     pub(super) fleet: &'a Fleet,
     /// The application's stored Decisions, by step.
     pub(super) stored: &'a BTreeMap<String, Arc<Decision>>,
+    /// Its Bundles, by cluster.
+    pub(super) observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
     pub(super) now: Timestamp,
     /// What the application renders to: overrides of a step have to name objects of it.
     pub(super) content: &'a Content,
@@ -241,15 +243,31 @@ fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &
     let steps = request.valid.placing().zip(request.reach);
     steps.filter_map(|((step, deploy), reach)| {
         let stored = request.stored.get(&step.name);
+        let undecided = || match stored {
+            Some(stored) => stored.spec.revision != request.revision,
+            None => never_decided(request, &step.name),
+        };
         let reach = match (*reach)? {
             // It stopped before anything was decided for this revision, so nothing of it was dispatched.
-            Reach::Placed if stored.is_some_and(|stored| stored.spec.revision != request.revision) => {
-                Reach::Unreached
-            }
+            Reach::Placed if undecided() => Reach::Unreached,
             reach => reach,
         };
         Some((deploy, step, reach))
     })
+}
+
+/// Whether a step without a Decision never had one, such as one whose Placement was missing when it stopped: it is decided when it
+/// goes on, and not because it could be by now. One whose Decision is lost has Bundles, or a later step was decided.
+fn never_decided(request: &Request<'_>, step: &str) -> bool {
+    let mut names = request.valid.placing().map(|(placing, _)| &placing.name);
+    let of_run = |step: &String| {
+        let stored = request.stored.get(step);
+        stored.is_some_and(|stored| stored.spec.revision == request.revision)
+    };
+    let is_of_step = |bundle: &Arc<Observed>| bundle.labels.get(label::STEP).is_some_and(|of| of == step);
+    // Up to the step itself.
+    let found = names.any(|name| name == step);
+    found && !names.any(of_run) && !request.observed.values().flatten().any(is_of_step)
 }
 
 /// A Decision is written when its content, what is said about it or the revision that it places differs; the epoch alone

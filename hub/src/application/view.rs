@@ -19,8 +19,8 @@ use jiff::Timestamp;
 use roundhouse_api::{
     application::{StepPhase, Unresolved, ValidApplication, WorkflowStatus},
     bundle::{ApplicationRef, ManifestConfig},
-    decision::{Decision, OverrideError},
-    names::{decision_name, label},
+    decision::OverrideError,
+    names::decision_name,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -135,7 +135,6 @@ pub(super) fn view(known: &Known<'_>) -> View {
     let observed = cache.bundles(delivery.key);
     let stored = cache.decisions(delivery.key);
     let mut reach = workflow::reach(&delivery.spec, known.workflow);
-    leave_undecided(&mut reach, delivery, &stored, &observed);
     let succeeded = known
         .workflow
         .is_some_and(|w| w.finished && w.status == Some(StepPhase::Succeeded) && delivery.spec.is_of(w));
@@ -154,6 +153,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
         workloads: &delivery.workloads,
         fleet: &fleet,
         stored: &stored,
+        observed: &observed,
         now: known.now,
         content: &delivery.content,
         faults: &BTreeMap::new(),
@@ -276,39 +276,6 @@ fn leave_alone(plan: &mut Plan, fleet: &Fleet) {
     for (cluster, target) in &mut plan.targets {
         if !fleet.stays(cluster) {
             *target = Target::Untouched;
-        }
-    }
-}
-
-/// A step that stopped before anything was decided for it, such as one whose Placement was missing, is decided when it goes on, and
-/// not because it could be by now. A Decision that is lost is another matter: Bundles of the step are there, or a later step was
-/// decided.
-fn leave_undecided(
-    reach: &mut [Option<Reach>],
-    delivery: &Delivery<'_>,
-    stored: &BTreeMap<String, Arc<Decision>>,
-    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
-) {
-    let steps: Vec<&str> = delivery
-        .spec
-        .placing()
-        .map(|(step, _)| step.name.as_str())
-        .collect();
-    let revision = &delivery.spec.revision;
-    let is_of_run = |step: &&str| {
-        stored
-            .get(*step)
-            .is_some_and(|decision| decision.spec.revision == *revision)
-    };
-    for (at, (reach, step)) in reach.iter_mut().zip(&steps).enumerate() {
-        if *reach != Some(Reach::Placed) || stored.contains_key(*step) {
-            continue;
-        }
-        let mut bundles = observed.values().flatten();
-        let was_decided = steps.iter().skip(at + 1).any(is_of_run)
-            || bundles.any(|bundle| bundle.labels.get(label::STEP).is_some_and(|of| of == step));
-        if !was_decided {
-            *reach = Some(Reach::Unreached);
         }
     }
 }

@@ -15,9 +15,10 @@ pub(super) fn apply(component: &str, traits: &[ValidTrait], manifests: &mut Vec<
     if let Ok(place) = workload_of(manifests)
         && let Some(workload) = manifests.get_mut(place)
     {
-        // Cannot fail: validation has merged the same traits into the same workload.
-        let merged = merge_traits(workload, traits);
-        debug_assert!(merged.is_ok(), "{merged:?}");
+        // Validation has merged the same traits into the same workload.
+        if let Err(error) = merge_traits(workload, traits) {
+            tracing::error!(component, %error, "traits that were accepted cannot be merged; the workload is as it is without them");
+        }
     }
     for one in traits {
         let Some(service) = &one.service else { continue };

@@ -187,11 +187,20 @@ fn conditions(out: &mut String, verdict: &Verdict, format: Format) {
 }
 
 fn ways(out: &mut String, subject: &Subject, cluster: &str, verdict: &Verdict, format: Format) {
-    let Some(search) = &verdict.search else { return };
     let title = match verdict.aim {
         Aim::Include => "To include it",
         Aim::Exclude => "To take it out",
     };
+    if verdict.ended {
+        let application = &subject.setting.application;
+        let (namespace, name) = application.split_once('/').unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "  {title}: first start its run again, which has ended without success: {}",
+            words::command("restart", namespace, name)
+        );
+    }
+    let Some(search) = &verdict.search else { return };
     if search.flips.is_empty() {
         let _ = writeln!(
             out,

@@ -138,8 +138,10 @@ pub(super) struct Verdict {
     /// What the cluster keeps if the step, or the cluster in it, is held.
     pub(super) kept: Option<Kept>,
     /// What was found; `None` where nobody asked: another step places the cluster, or the step is held and nothing that
-    /// placement answers is carried out.
+    /// placement answers is carried out, or the run has ended.
     pub(super) search: Option<Search>,
+    /// The run has ended without success, so that no change would do anything before it is started again.
+    pub(super) ended: bool,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
@@ -209,11 +211,13 @@ fn verdicts(subject: &Subject, cluster: &str) -> Result<Vec<Verdict>, Failure> {
                 Some(Hold::Overrides(_) | Hold::Placement(_) | Hold::RunEnded | Hold::OutOfReach) => false,
             };
             let asked = may_flip && (placed || !for_others);
+            let ended = asked && subject.ended.is_some();
             Verdict {
                 kept,
-                search: asked
+                search: (asked && !ended)
                     .then(|| explain::search(setting, cluster, step, aim))
                     .flatten(),
+                ended,
                 answer,
                 aim,
             }

@@ -119,6 +119,8 @@ fn url(text: &str) -> Result<String, String> {
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    // What no hub would be asked for is said without one.
+    labels(&args.labels)?;
     let config = kubeconfig::config(args.kubeconfig.as_deref()).await?;
     let reached = Hub::of(&config, args.hub_url.as_deref(), args.hub_ca.as_deref())?;
     let client = hub::connect(args.kubeconfig.as_deref()).await?;

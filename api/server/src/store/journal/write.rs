@@ -1,6 +1,6 @@
 //! Writing a journal.
 
-use std::{collections::VecDeque, sync::Arc, thread::Thread};
+use std::{collections::VecDeque, io, sync::Arc, thread::Thread};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -327,7 +327,12 @@ impl Journal {
                 taken += 1;
             }
         });
-        debug_assert!(fits, "objects are bounded far below what a frame holds");
+        if !fits {
+            let name = &self.active.name;
+            return Err(failed(&*self.disk, "frame", name)(
+                io::ErrorKind::InvalidData.into(),
+            ));
+        }
         if self.next.is_none() && self.buffer.len() as u64 <= self.room() {
             self.put()?;
             if let Some(last) = changes.get(..taken).and_then(<[_]>::last) {

@@ -8,6 +8,7 @@ use crate::cli::{
 use roundhouse_api::{
     cluster::{Cluster, TAINT_UNREACHABLE},
     decision::Waiting,
+    names::label,
     placement::{Taint, TaintEffect},
 };
 use serde_json::{Value, json};
@@ -195,9 +196,9 @@ fn what_a_run_that_was_terminated_did_not_reach_is_not_placed() {
     runs.metadata.namespace = Some("cluster-e2".to_owned());
     runs.metadata.uid = Some("cluster-e2".to_owned());
     earlier.bundles.push(runs);
-    let step = &earlier.explained("e2")[0];
+    let kept = &earlier.explained("e2")[0];
     assert_eq!(
-        json!([step["heldBy"], step["placed"], step["replicas"]]),
+        json!([kept["heldBy"], kept["placed"], kept["replicas"]]),
         json!(["run", true, 3])
     );
     // When the step has come to all of them, it stands.
@@ -205,9 +206,29 @@ fn what_a_run_that_was_terminated_did_not_reach_is_not_placed() {
     whole.decisions[0].spec.waiting.clear();
     let text = arithmetic::draw(&whole.subject().unwrap(), Format::Table);
     assert!(text.contains("step east: 2 clusters\n"), "{text}");
+    // No change does anything before it goes on.
+    let text = shown(&hub, "e1");
+    let first = "To take it out: first start its run again, which has ended without success: roundhouse restart checkout";
+    assert!(
+        text.contains(first) && !text.contains("roundhouse taint"),
+        "{text}"
+    );
+    assert_eq!(hub.explained("e1")[0]["flips"], Value::Null);
+    // A step that had begun and decided nothing was not passed, unless what it dispatched says otherwise.
+    let mut begun = hub.clone();
+    begun.workflow.as_mut().unwrap()["steps"][1] = step("west", Some("1970-01-01T00:00:00Z"));
+    assert_eq!(begun.foreseen().unwrap().passed, ["east"]);
+    let mut runs = begun.bundles[0].clone();
+    runs.metadata.namespace = Some("cluster-w1".to_owned());
+    runs.metadata.uid = Some("cluster-w1".to_owned());
+    let labels = runs.metadata.labels.as_mut().unwrap();
+    labels.insert(label::STEP.to_owned(), "west".to_owned());
+    begun.bundles.push(runs);
+    assert_eq!(begun.foreseen().unwrap().passed, ["east", "west"]);
     // Nothing of this is so once it goes on.
     hub.workflow = None;
     assert_eq!(hub.explained("w1")[1]["reason"], "Placed");
+    assert!(hub.explained("w1")[1]["flips"]["ways"][0].is_object());
 }
 
 #[test]
