@@ -6,6 +6,7 @@ pub mod conformance;
 pub mod double;
 pub mod figure;
 pub mod kubectl;
+pub mod load;
 pub mod patience;
 pub mod process;
 pub mod real;

@@ -20,12 +20,21 @@ fuzz_target!(|bytes: &[u8]| {
     let Some(Ok(spec)) = parts.next().map(serde_json::from_slice::<BundleSpec>) else {
         return;
     };
-    let live = parts.next().and_then(|text| serde_json::from_slice::<Vec<Value>>(text).ok()).unwrap_or_default();
-    let ledger = parts.next().and_then(|text| serde_json::from_slice::<AppliedBundleSpec>(text).ok()).unwrap_or_default();
+    let live = parts
+        .next()
+        .and_then(|text| serde_json::from_slice::<Vec<Value>>(text).ok())
+        .unwrap_or_default();
+    let ledger = parts
+        .next()
+        .and_then(|text| serde_json::from_slice::<AppliedBundleSpec>(text).ok())
+        .unwrap_or_default();
     let manifests = spec.workload.manifests.len();
-    let only_in_secrets = spec.workload.manifests.iter().chain(&live).all(|object| {
-        !object.to_string().contains(SECRET) || holds_only_in_data(object)
-    });
+    let only_in_secrets = spec
+        .workload
+        .manifests
+        .iter()
+        .chain(&live)
+        .all(|object| !object.to_string().contains(SECRET) || holds_only_in_data(object));
     let part = Part {
         name: "default.web".to_owned(),
         uid: "u".to_owned(),
@@ -35,14 +44,29 @@ fuzz_target!(|bytes: &[u8]| {
         spec,
     };
     for apply_once in [ApplyOnce::Never, ApplyOnce::Once, ApplyOnce::Force] {
-        let setting = Setting { hub_id: "0123456789".to_owned(), apply_once, salt: [7; 16] };
+        let setting = Setting {
+            hub_id: "0123456789".to_owned(),
+            apply_once,
+            salt: [7; 16],
+        };
         let preview = offline(part.clone(), &ledger, &setting, &live);
-        let said = preview.objects.iter().filter(|object| object.ordinal.is_some()).count();
+        let said = preview
+            .objects
+            .iter()
+            .filter(|object| object.ordinal.is_some())
+            .count();
         assert_eq!(said, manifests, "something is said of every manifest");
         if only_in_secrets {
-            assert!(!format!("{preview:?}").contains(SECRET), "a secret value is shown");
+            assert!(
+                !format!("{preview:?}").contains(SECRET),
+                "a secret value is shown"
+            );
         }
-        assert_eq!(offline(part.clone(), &ledger, &setting, &live), preview, "the same input, another answer");
+        assert_eq!(
+            offline(part.clone(), &ledger, &setting, &live),
+            preview,
+            "the same input, another answer"
+        );
     }
 });
 

@@ -52,7 +52,11 @@ fuzz_target!(|bytes: &[u8]| {
 
     let node = node.unwrap_or(&PLAIN);
     let all = [last.as_ref(), Some(&desired), Some(&live)];
-    if !all.into_iter().flatten().all(|document| keys_are_unique(document, node) && !has_directives(document)) {
+    if !all
+        .into_iter()
+        .flatten()
+        .all(|document| keys_are_unique(document, node) && !has_directives(document))
+    {
         return;
     }
     let again = three_way_merge(Some(&desired), &desired, &merged.result).expect("the result merges");
@@ -62,9 +66,9 @@ fuzz_target!(|bytes: &[u8]| {
 /// Directives in a manifest (`$patch` and the like) are orders, not content: obeyed again they may do more.
 fn has_directives(value: &Value) -> bool {
     match value {
-        Value::Object(fields) => {
-            fields.iter().any(|(name, value)| name.starts_with('$') || has_directives(value))
-        }
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| name.starts_with('$') || has_directives(value)),
         Value::Array(items) => items.iter().any(has_directives),
         _ => false,
     }
@@ -75,7 +79,10 @@ fn keys_are_unique(value: &Value, node: &'static Node) -> bool {
     let Value::Object(fields) = value else { return true };
     fields.iter().all(|(name, value)| {
         let field = node.field(name);
-        let child = field.and_then(|field| field.child).or(node.values).unwrap_or(&PLAIN);
+        let child = field
+            .and_then(|field| field.child)
+            .or(node.values)
+            .unwrap_or(&PLAIN);
         let Value::Array(items) = value else {
             return keys_are_unique(value, child);
         };
@@ -87,7 +94,10 @@ fn keys_are_unique(value: &Value, node: &'static Node) -> bool {
             None => items.iter().collect(),
         };
         let unique = keys.iter().enumerate().all(|(at, key)| !keys[..at].contains(key));
-        let complete = keys.len() == items.len() && keys.iter().all(|key| !key.is_object() && !key.is_array() && !key.is_null());
+        let complete = keys.len() == items.len()
+            && keys
+                .iter()
+                .all(|key| !key.is_object() && !key.is_array() && !key.is_null());
         unique && complete && items.iter().all(|item| keys_are_unique(item, child))
     })
 }

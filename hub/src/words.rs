@@ -85,6 +85,26 @@ pub fn count(number: u64, one: &str, many: &str) -> String {
     }
 }
 
+/// A key by which `c2` comes before `c10`: numbers in names are compared as numbers.
+pub fn in_order(name: &str) -> Vec<(String, u128)> {
+    let mut parts: Vec<(String, u128)> = Vec::new();
+    let (mut text, mut digits) = (String::new(), String::new());
+    for character in name.chars() {
+        // Longer numbers than that are no numbers to anybody.
+        if character.is_ascii_digit() && digits.len() < 30 {
+            digits.push(character);
+            continue;
+        }
+        if !digits.is_empty() {
+            parts.push((std::mem::take(&mut text), digits.parse().unwrap_or_default()));
+            digits.clear();
+        }
+        text.push(character);
+    }
+    parts.push((text, digits.parse().unwrap_or_default()));
+    parts
+}
+
 /// `1h30m`, as it would be written; less than a second in milliseconds, and nothing as `0s`.
 pub fn time(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -211,6 +231,18 @@ pub fn unplaced(code: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_with_numbers_are_in_the_order_in_which_people_count() {
+        let mut names = ["c10", "c2", "b", "c1", "c2a", "a-9-b", "a-10-b", "c", "7"];
+        names.sort_by_cached_key(|name| in_order(name));
+        assert_eq!(
+            names,
+            ["7", "a-9-b", "a-10-b", "b", "c", "c1", "c2", "c2a", "c10"]
+        );
+        assert_ne!(in_order("c1"), in_order("c01x"));
+        assert_eq!(in_order(&"9".repeat(100)).len(), 4);
+    }
 
     #[test]
     fn times_and_commands_are_as_they_would_be_typed() {

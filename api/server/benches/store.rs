@@ -88,7 +88,7 @@ pub(crate) fn tell(what: &str, rate: Rate) {
 fn compare(ours: Option<Rate>, theirs: Rate, what: &str, target: f64) {
     if let Some(ours) = ours {
         let ratio = ours.per_second() / theirs.per_second();
-        println!("{what:<44} {ratio:>10.1} times etcd (target {target})");
+        println!("{what:<44} {ratio:>10.3} times etcd (target {target})");
     }
 }
 

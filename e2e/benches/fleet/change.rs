@@ -15,7 +15,10 @@ use kube::{
 };
 use parking_lot::Mutex;
 use roundhouse_api::{application::Application, bundle::Bundle};
-use roundhouse_e2e::figure::{Extent, Figure};
+use roundhouse_e2e::{
+    figure::{Extent, Figure},
+    load::Open,
+};
 use roundhouse_hub::dispatch::Observed;
 use serde_json::json;
 use std::{
@@ -41,53 +44,14 @@ fn name(cluster: usize) -> String {
     format!("app-{cluster:03}")
 }
 
-/// Applications and versions that were refused.
-type Refused = Arc<Mutex<BTreeSet<(String, usize)>>>;
-
-/// Changes that are not over: for each application the versions, with the moment at which each was due.
-#[derive(Default)]
-struct Open(BTreeMap<String, BTreeMap<usize, Instant>>);
-
-impl Open {
-    fn add(&mut self, name: &str, version: usize, due: Instant) {
-        self.0.entry(name.to_owned()).or_default().insert(version, due);
-    }
-
-    /// Ends a version, and those that it has overtaken.
-    fn end(&mut self, name: &str, version: usize, now: Instant, times: &mut Times) {
-        let Some(open) = self.0.get_mut(name) else { return };
-        let later = open.split_off(&(version + 1));
-        for due in std::mem::replace(open, later).into_values() {
-            times.note(now.saturating_duration_since(due));
-        }
-    }
-
-    /// Applications and versions.
-    fn names(&self) -> BTreeSet<(String, usize)> {
-        let each = |(name, open): (&String, &BTreeMap<usize, Instant>)| {
-            let one = |version: &usize| (name.clone(), *version);
-            open.keys().map(one).collect::<Vec<_>>()
-        };
-        self.0.iter().flat_map(each).collect()
-    }
-
-    /// Counts what is not over with the time that it has taken so far: left out, the longest would be.
-    fn note(&self, now: Instant, times: &mut Times) {
-        for due in self.0.values().flat_map(BTreeMap::values) {
-            times.note(now.saturating_duration_since(*due));
-        }
-    }
-
-    fn count(&self) -> usize {
-        self.0.values().map(BTreeMap::len).sum()
-    }
-}
+/// Applications and versions that were refused, and why.
+type Refused = Arc<Mutex<BTreeMap<(String, usize), String>>>;
 
 /// What is under way, and how long what is over took.
 struct Changes {
-    unapplied: Open,
+    unapplied: Open<Instant>,
     applied: Times,
-    unready: Open,
+    unready: Open<Instant>,
     ready: Times,
 }
 
@@ -116,22 +80,29 @@ impl Changes {
         let Some((counts, (_, name))) = counts.zip(observed.application()) else {
             return;
         };
+        let since = |due| now.saturating_duration_since(due);
         if counts.applied == counts.total {
-            self.unapplied.end(name, version, now, &mut self.applied);
+            let over = self.unapplied.end(name, version).map(since);
+            over.for_each(|time| self.applied.note(time));
         }
         if counts.ready == counts.total {
-            self.unready.end(name, version, now, &mut self.ready);
+            let over = self.unready.end(name, version).map(since);
+            over.for_each(|time| self.ready.note(time));
         }
     }
 
     fn are_over(&self) -> bool {
-        self.unapplied.count() + self.unready.count() == 0
+        self.unapplied.left().chain(self.unready.left()).next().is_none()
     }
 
-    /// What is not over counts with the time that it has taken so far.
+    /// What is not over counts with the time that it has taken so far: left out, the longest would be.
     fn note_open(&mut self, now: Instant) {
-        self.unapplied.note(now, &mut self.applied);
-        self.unready.note(now, &mut self.ready);
+        for due in self.unapplied.left() {
+            self.applied.note(now.saturating_duration_since(*due));
+        }
+        for due in self.unready.left() {
+            self.ready.note(now.saturating_duration_since(*due));
+        }
     }
 }
 
@@ -159,6 +130,8 @@ pub(crate) struct Changing<'a> {
     /// The version that was asked for last.
     version: usize,
     under_way: Arc<Mutex<Changes>>,
+    /// What the watch was refused with, since the last round.
+    deaf: Arc<Mutex<Vec<String>>>,
     _watching: AbortOnDropHandle<()>,
 }
 
@@ -185,7 +158,8 @@ impl<'a> Changing<'a> {
         );
 
         let under_way = Arc::new(Mutex::new(Changes::none()));
-        let seen = under_way.clone();
+        let deaf = Arc::new(Mutex::new(Vec::new()));
+        let (seen, refused) = (under_way.clone(), deaf.clone());
         let mut watch = Box::pin(
             watcher(bundles, watcher::Config::default())
                 .default_backoff()
@@ -193,8 +167,9 @@ impl<'a> Changing<'a> {
         );
         let watching = tokio::spawn(async move {
             while let Some(bundle) = watch.next().await {
-                if let Ok(bundle) = bundle {
-                    seen.lock().see(bundle, Instant::now());
+                match bundle {
+                    Ok(bundle) => seen.lock().see(bundle, Instant::now()),
+                    Err(error) => refused.lock().push(error.to_string()),
                 }
             }
         });
@@ -204,6 +179,7 @@ impl<'a> Changing<'a> {
             weight,
             version: FIRST,
             under_way,
+            deaf,
             _watching: AbortOnDropHandle::new(watching),
         };
         changing.round(size.pick(WARM, WARM, clusters)).await?;
@@ -245,6 +221,8 @@ impl<'a> Changing<'a> {
             (changes.unapplied.names(), changes.unready.names())
         };
         let refused = std::mem::take(&mut *refused.lock());
+        let why = refused.values().next().cloned();
+        let refused: BTreeSet<_> = refused.into_keys().collect();
         let mut left = Vec::new();
         for (name, version) in unapplied.union(&unready) {
             let applications = Api::<Application>::namespaced(client.clone(), "default");
@@ -264,6 +242,8 @@ impl<'a> Changing<'a> {
             lost: unapplied.union(&refused).count() as u64,
             unready: unready.len(),
             refused: refused.len(),
+            why,
+            deaf: std::mem::take(&mut *self.deaf.lock()),
             left,
             written,
             used,
@@ -285,12 +265,13 @@ async fn ask(
         let sent = match serde_json::from_value(operations) {
             Ok(operations) => {
                 let patch: Patch<Application> = Patch::Json(operations);
-                api.patch(&name, &PatchParams::default(), &patch).await.is_ok()
+                let answer = api.patch(&name, &PatchParams::default(), &patch).await;
+                answer.map(drop).map_err(|error| error.to_string())
             }
-            Err(_) => false,
+            Err(error) => Err(error.to_string()),
         };
-        if !sent {
-            refused.lock().insert((name.clone(), version));
+        if let Err(why) = sent {
+            refused.lock().insert((name.clone(), version), why);
         }
     }
 }
@@ -306,6 +287,10 @@ pub(crate) struct Done {
     /// Changes that were not ready in time.
     unready: usize,
     refused: usize,
+    /// Why the first of them was refused.
+    why: Option<String>,
+    /// What the watch was refused with by which reports are seen.
+    deaf: Vec<String>,
     /// What was not over in time.
     left: Vec<String>,
     written: u64,
@@ -332,12 +317,22 @@ impl Done {
         self.lost
     }
 
-    /// What was refused or not reported, by name.
+    /// What was refused or not reported, by name, and whether whoever measures was cut off meanwhile.
     pub(crate) fn lost_note(&self) -> String {
-        match (self.refused, &self.left[..]) {
-            (0, []) => String::new(),
-            (refused, left) => format!("{refused} refused; not over after a minute: {left:?}"),
+        let mut notes = Vec::new();
+        if let Some(why) = &self.why {
+            notes.push(format!("{} refused, the first with {why}", self.refused));
         }
+        if !self.left.is_empty() {
+            notes.push(format!("not over after a minute: {:?}", self.left));
+        }
+        if let [first, rest @ ..] = &self.deaf[..] {
+            notes.push(format!(
+                "the watch by which reports are seen was cut off with {first}, and {} times more",
+                rest.len()
+            ));
+        }
+        notes.join("; ")
     }
 
     fn told(&self) -> Vec<Figure> {

@@ -7,7 +7,7 @@ use crate::{
     Size, content,
     load::Times,
     machine::Usage,
-    world::{CLUSTERS, all_available, cluster},
+    world::{CLUSTERS, Seconds, all_available, cluster},
 };
 use anyhow::{Context, Result, bail, ensure};
 use futures::StreamExt;
@@ -35,7 +35,7 @@ use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
     runtime::Handle,
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::task::AbortOnDropHandle;
 use tower::service_fn;
@@ -143,6 +143,51 @@ async fn delivered(client: Client, name: &str, version: usize) -> Result<Instant
     ended.unwrap_or_else(|_| bail!("waited {PATIENCE:?} for {wanted} to be delivered; last seen: {seen}"))
 }
 
+/// A new image for all clusters.
+struct Change {
+    /// Seconds until the Bundle with it was on the last agent.
+    last: f64,
+    told: String,
+}
+
+/// Changes the image to that of `version`, and waits until all of it is ready.
+async fn change(fleet: &Fleet, arrivals: &Arrivals, version: usize, clusters: usize) -> Result<Change> {
+    arrivals.expect(content::image(version));
+    let usage = Usage::begin(&[("this process", std::process::id())])?;
+    let end = AbortOnDropHandle::new(tokio::spawn(delivered(fleet.hub_client(), "web", version)));
+    let begin = Instant::now();
+    let operations = json!([{"op": "replace", "path": content::IMAGE, "value": content::image(version)}]);
+    let patch: Patch<Application> = Patch::Json(serde_json::from_value(operations)?);
+    let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+    api.patch("web", &PatchParams::default(), &patch).await?;
+    until(
+        PATIENCE,
+        LOOK,
+        "the new revision's bundle on every agent",
+        async || {
+            let count = arrivals.count();
+            ensure!(count >= clusters, "it is on {count} of {clusters}");
+            Ok(())
+        },
+    )
+    .await?;
+    let used = usage.end()?;
+    let reached = arrivals.since(begin);
+    let ready = end.await??.duration_since(begin);
+    Ok(Change {
+        last: reached.at(1.0) / 1_000.0,
+        told: format!(
+            "p50 {:.0} ms, p99 {:.0} ms, the last {:.0} ms; all of it ready after {:.2} s; {used}",
+            reached.at(0.5),
+            reached.at(0.99),
+            reached.at(1.0),
+            ready.as_secs_f64()
+        ),
+    })
+}
+
+/// Changes of the image, one after the other: what one takes differs by a half from one time to the next.
+const CHANGES: usize = 5;
 /// Cores that the targets are for: all of hub and fleet, and who measures, share them.
 const CORES: usize = 2;
 
@@ -224,41 +269,32 @@ async fn measure_on(hub: Handle, size: Size) -> Result<Vec<Figure>> {
         Figure::new(SCENARIO, "replicas that are ready then", ready as f64, "").exactly(replicas as f64),
     ];
 
-    arrivals.expect(content::image(2));
-    let usage = Usage::begin(&own)?;
-    let end = AbortOnDropHandle::new(tokio::spawn(delivered(fleet.hub_client(), "web", 2)));
-    let begin = Instant::now();
-    let operations = json!([{"op": "replace", "path": content::IMAGE, "value": content::image(2)}]);
-    let patch: Patch<Application> = Patch::Json(serde_json::from_value(operations)?);
-    api.patch("web", &PatchParams::default(), &patch).await?;
-    until(
-        PATIENCE,
-        LOOK,
-        "the new revision's bundle on every agent",
-        async || {
-            let count = arrivals.count();
-            ensure!(count >= clusters, "it is on {count} of {clusters}");
-            Ok(())
-        },
-    )
-    .await?;
-    let used = usage.end()?;
-    let reached = arrivals.since(begin);
-    let second = end.await??.duration_since(begin);
+    let mut changes = Vec::new();
+    for version in 2..2 + size.pick(CHANGES, 3, 2) {
+        let change = change(&fleet, &arrivals, version, clusters).await?;
+        eprintln!("  change {}: {}", version - 1, change.told);
+        changes.push(change);
+        // What follows from it, such as the removal of the oldest revision, is none of the next one's.
+        sleep(size.pick(5, 2, 0).seconds()).await;
+    }
+    changes.sort_by(|a, b| a.last.total_cmp(&b.last));
+    let all: Vec<String> = changes
+        .iter()
+        .map(|change| format!("{:.2}", change.last))
+        .collect();
+    let median = changes.get(changes.len() / 2).context("no change")?;
     figures.push(
         Figure::new(
             SCENARIO,
-            "from the change to the new revision's bundle on the last agent",
-            reached.at(1.0) / 1_000.0,
+            format!(
+                "from the change to the new revision's bundle on the last agent, median of {}",
+                changes.len()
+            ),
+            median.last,
             "s",
         )
         .at_most(1.0, &full)
-        .note(format!(
-            "p50 {:.0} ms, p99 {:.0} ms; all of it ready after {:.2} s; {used}",
-            reached.at(0.5),
-            reached.at(0.99),
-            second.as_secs_f64()
-        )),
+        .note(format!("{} s; in the median: {}", all.join(", "), median.told)),
     );
     fleet.stop().await;
     Ok(figures)

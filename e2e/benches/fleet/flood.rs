@@ -7,7 +7,7 @@ use crate::{
 };
 use anyhow::{Context, Result, anyhow, ensure};
 use futures::{StreamExt, stream};
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::{Api, Client, api::PostParams, client::Body};
@@ -58,7 +58,16 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
     let refused = count(429);
     let answered: u64 = codes.values().sum();
     let taken = count(200) + count(201);
-    ensure!(taken > 0, "the flooder was given no write: {codes:?}");
+    // Otherwise nobody was flooded, or something else than load was measured.
+    ensure!(
+        taken > 0 && taken + refused == answered,
+        "the flooder was answered with {codes:?}"
+    );
+    ensure!(
+        refused > 0 || size == Size::Test,
+        "the flooder was never refused: {codes:?} in {time:?}"
+    );
+    ensure!(watched > 0, "the slow readers have read nothing");
     let (quiet, loud) = (alone.applied(), beside.applied());
     let note = format!(
         "{:.0} ms without them ({:.1} times), p50 {:.0} ms ({:.0} without); {} of its {answered} writes of {} kB are taken, \
@@ -231,9 +240,15 @@ async fn read_slowly(client: &Client, stop: &CancellationToken) -> Result<u64> {
         while !stop.is_cancelled() {
             let path = "/apis/roundhouse.dev/v1alpha1/bundles?watch=1";
             let answer: Response<Body> = client.send(Request::get(path).body(Body::empty())?).await?;
+            let code = answer.status();
+            // One who has too many requests under way comes again.
+            ensure!(
+                code.is_success() || code == StatusCode::TOO_MANY_REQUESTS,
+                "a slow watch was answered with {code}"
+            );
             let mut body = Box::pin(answer.into_body().into_data_stream());
             while let Some(Some(Ok(_))) = stop.run_until_cancelled(body.next()).await {
-                frames += 1;
+                frames += u64::from(code.is_success());
                 let _ = stop.run_until_cancelled(sleep(FRAME)).await;
             }
             let _ = stop.run_until_cancelled(sleep(FRAME)).await;

@@ -10,6 +10,7 @@ use kube::{
 };
 use roundhouse_e2e::{
     figure::Figure,
+    load,
     patience::{PATIENCE, until},
     process,
 };
@@ -116,37 +117,11 @@ impl Hub {
         .await
     }
 
-    /// Write requests since it started that its API server has taken, by table. Leases are what agents and hubs live by, and
-    /// reviews write nothing: both are left out.
+    /// Write requests since it started that its API server has taken, by table, but for Leases and reviews.
     pub(crate) async fn writes(&self) -> Result<BTreeMap<String, u64>> {
         let request = http::Request::get("/metrics").body(Vec::new())?;
         let text = self.client.request_text(request).await?;
-        let mut writes = BTreeMap::new();
-        for line in text
-            .lines()
-            .filter(|line| line.starts_with("apiserver_request_total{"))
-        {
-            let label = |name: &str| {
-                let rest = line.split_once(&format!("{name}=\""))?.1;
-                rest.split_once('"').map(|(value, _)| value)
-            };
-            let is_write = matches!(
-                label("verb"),
-                Some("create" | "update" | "patch" | "delete" | "deletecollection")
-            );
-            let table = label("resource").unwrap_or_default();
-            let group = table.split_once('.').map_or("", |(_, group)| group);
-            let is_review = matches!(group, "authorization.k8s.io" | "authentication.k8s.io");
-            let counts = is_write
-                && label("code").is_some_and(|code| code.starts_with('2'))
-                && !table.starts_with("leases.")
-                && !is_review;
-            if counts {
-                let count: u64 = line.rsplit(' ').next().unwrap_or_default().parse()?;
-                *writes.entry(table.to_owned()).or_default() += count;
-            }
-        }
-        Ok(writes)
+        load::writes(&text)
     }
 
     /// The revision of its store.

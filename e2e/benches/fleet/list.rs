@@ -23,7 +23,7 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let world = worlds.reach(applications).await?;
     let client = world.client();
     let mut times = Times::new();
-    let (mut bytes, mut found) = (0, 0);
+    let mut answers = Vec::new();
     let usage = Usage::begin(&world.processes()?)?;
     for n in 0..size.pick(12, 12, 3) {
         let path = format!("/apis/roundhouse.dev/v1alpha1/bundles?limit={count}");
@@ -42,15 +42,13 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
         if n >= 2 {
             times.note(begin.elapsed());
         }
-        bytes = frames.iter().map(bytes::Bytes::len).sum();
-        // Every Bundle of this fleet has one reference to its application.
-        found = frames
-            .concat()
-            .windows(WORD.len())
-            .filter(|part| *part == WORD)
-            .count();
+        answers = frames;
     }
     let used = usage.end()?;
+    let answer = answers.concat();
+    let bytes = answer.len();
+    // Every Bundle of this fleet has one reference to its application.
+    let found = answer.windows(WORD.len()).filter(|part| *part == WORD).count();
     Ok(vec![
         Figure::new(
             SCENARIO,

@@ -14,6 +14,9 @@ pub(crate) struct Report {
     /// The scenarios that have none, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) failed: Vec<String>,
+    /// The scenarios that were not measured, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<String>,
 }
 
 impl Report {
@@ -23,6 +26,7 @@ impl Report {
             machine: machine::Machine::this(),
             figures: Vec::new(),
             failed: Vec::new(),
+            skipped: Vec::new(),
         }
     }
 
@@ -31,6 +35,13 @@ impl Report {
         let why = format!("scenario {scenario} failed: {error:#}");
         eprintln!("  {why}");
         self.failed.push(why);
+    }
+
+    /// Notes that a scenario was not to be measured here.
+    pub(crate) fn skipped(&mut self, scenario: &str, why: &str) {
+        let why = format!("scenario {scenario} is not measured: {why}");
+        eprintln!("  {why}");
+        self.skipped.push(why);
     }
 
     /// A table on stdout.
@@ -59,8 +70,8 @@ impl Report {
                 println!("{:<width$}  {note}", "", width = widths[0]);
             }
         }
-        for failed in &self.failed {
-            println!("{failed}");
+        for line in self.failed.iter().chain(&self.skipped) {
+            println!("{line}");
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let size = worlds.size();
     let [_, applications] = worlds.sizes();
     worlds.reach(applications).await?;
-    let mut world = worlds.take()?;
+    let (mut world, has) = worlds.take()?;
     let clusters = world.clusters();
     let bundles = clusters * applications;
     let before = renewals(&world).await?;
@@ -117,6 +117,6 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
             (received.others - sent.others) as f64 / 1024.0
         )),
     ];
-    worlds.put(world);
+    worlds.put(world, has);
     Ok(figures)
 }

@@ -22,6 +22,8 @@ const AT_ONCE: usize = 32;
 const LOOK: Duration = Duration::from_millis(250);
 /// What each application of a fleet adds to the longest wait for all of them.
 const EACH: Duration = Duration::from_secs(30);
+/// The table of the hub's Bundles.
+const BUNDLES: &str = "bundles.roundhouse.dev";
 
 /// Clusters of the fleet that the targets of whole fleets are for.
 pub(crate) const CLUSTERS: usize = 1_000;
@@ -103,6 +105,27 @@ impl World {
             Ok(())
         })
         .await
+    }
+
+    /// The same onto all clusters, as those count it by whom later nothing has to be written and sent: who sees nothing of this sees
+    /// nothing.
+    async fn deliver_counted(&mut self, applications: Vec<Application>) -> Result<()> {
+        let bundles = (applications.len() * self.clusters) as u64;
+        let (writes, sent) = (self.hub.writes().await?, self.agents.sent().await?);
+        self.deliver(applications).await?;
+        let written = crate::hub::since(&writes, &self.hub.writes().await?);
+        let of_bundles = written.get(BUNDLES).copied().unwrap_or(0);
+        ensure!(
+            of_bundles >= bundles,
+            "{bundles} bundles were delivered by {of_bundles} writes of them: {written:?}"
+        );
+        let bytes = self.agents.sent().await?.bundles - sent.bundles;
+        let least = bundles * content::BUNDLE_BYTES as u64 * 9 / 10;
+        ensure!(
+            bytes >= least,
+            "agents were sent {bytes} bytes of bundles, and {bundles} bundles have {least} at least"
+        );
+        Ok(())
     }
 
     /// The processes, for what they use.
@@ -244,30 +267,31 @@ impl Worlds {
         self.applications
     }
 
-    /// The fleet with at least so many applications, delivered and at rest.
+    /// The fleet with at least so many applications, delivered and at rest. One that fails in this is none any more: nobody
+    /// measures what has come of it.
     pub(crate) async fn reach(&mut self, applications: usize) -> Result<&mut World> {
-        let world = match self.world.take() {
+        let had = std::mem::take(&mut self.applications);
+        let mut world = match self.world.take() {
             Some(world) => world,
             None => World::start(self.clusters()).await?,
         };
-        let world = self.world.insert(world);
-        if self.applications < applications {
+        if had < applications {
             let started = Instant::now();
-            let more = self.applications..applications;
             let clusters = world.clusters();
+            let more = had..applications;
             let more = more.map(|n| content::application(&format!("app-{n:03}"), clusters, content::FLEET));
-            world.deliver(more.collect()).await?;
+            world.deliver_counted(more.collect()).await?;
             eprintln!(
                 "  {applications} applications on {clusters} clusters are delivered, the last {} in {:.1} s",
-                applications - self.applications,
+                applications - had,
                 started.elapsed().as_secs_f64()
             );
-            self.applications = applications;
             // What follows from the deliveries comes to rest.
             sleep(self.size.pick(30, 10, 2).seconds()).await;
             self.taken.insert(applications, world.takes()?);
         }
-        Ok(world)
+        self.applications = had.max(applications);
+        Ok(self.world.insert(world))
     }
 
     /// What the hub took when the fleet had come to rest with so many applications.
@@ -275,13 +299,14 @@ impl Worlds {
         self.taken.get(&applications).copied()
     }
 
-    /// Takes the fleet out, to put another one in.
-    pub(crate) fn take(&mut self) -> Result<World> {
-        self.world.take().context("there is no fleet")
+    /// Takes the fleet out, with the number of its applications, to put it in again. Until then there is none.
+    pub(crate) fn take(&mut self) -> Result<(World, usize)> {
+        let world = self.world.take().context("there is no fleet")?;
+        Ok((world, std::mem::take(&mut self.applications)))
     }
 
-    pub(crate) fn put(&mut self, world: World) {
-        self.world = Some(world);
+    pub(crate) fn put(&mut self, world: World, applications: usize) {
+        (self.world, self.applications) = (Some(world), applications);
     }
 
     pub(crate) async fn end(self) -> Result<()> {

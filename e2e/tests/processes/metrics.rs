@@ -2,7 +2,11 @@
 
 use crate::yard::Yard;
 use anyhow::{Context, Result, ensure};
-use roundhouse_e2e::process::soon;
+use roundhouse_e2e::{
+    binaries::binaries,
+    process::{Process, soon},
+};
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -54,6 +58,63 @@ async fn a_delivery_shows_in_the_metrics_and_no_cluster_does() -> Result<()> {
     .await?;
     for member in ["east-1", "west-1"] {
         ensure!(!body.contains(member), "{member} is in\n{body}");
+    }
+    top_of_it(&yard, &address).await
+}
+
+/// What `top` says of two clusters that have a bundle each, which is ready, and of the hub that has dispatched them.
+async fn top_of_it(yard: &Yard, address: &str) -> Result<()> {
+    let top = async |subject: &str, from: &[&str]| -> Result<Value> {
+        let words = [&["top", subject, "-o", "json"], from].concat();
+        let ended = Process::start(&binaries()?.roundhouse, &words, yard.home.path())?
+            .wait()
+            .await?;
+        ensure!(ended.status.success(), "{words:?}: {}", ended.stderr);
+        Ok(serde_json::from_str(&ended.stdout)?)
+    };
+    let metrics = ["--metrics", address];
+    let hub = top("hub", &metrics).await?;
+    ensure!(
+        hub["standing"]
+            .as_str()
+            .is_some_and(|standing| standing.starts_with("leading"))
+            && hub["bundles"] == json!({"failed": 0.0, "ready": 2.0, "waiting": 0.0})
+            && hub["dispatchToReady"]["count"] == 2.0
+            && hub["dispatchToReady"]["p50Seconds"]
+                .as_f64()
+                .is_some_and(|time| time > 0.0)
+            && hub["memoryBytes"].as_f64().is_some_and(|bytes| bytes > 1e6)
+            && hub["pass"]["count"].as_f64().is_some_and(|count| count >= 1.0),
+        "{hub:#}"
+    );
+    let clusters = top("clusters", &metrics).await?;
+    let rows = clusters["clusters"].as_array().context("no rows")?;
+    ensure!(rows.len() == 2, "{clusters:#}");
+    for row in rows {
+        ensure!(
+            row["bundles"] == 1 && row["ready"] == 1 && row["failed"] == 0 && row["available"] == true,
+            "{clusters:#}"
+        );
+    }
+    let kubeconfig = yard
+        .home
+        .path()
+        .join("hub/admin.kubeconfig")
+        .display()
+        .to_string();
+    let agents = top("agents", &["--kubeconfig", &kubeconfig]).await?;
+    let rows = agents["agents"].as_array().context("no rows")?;
+    ensure!(rows.len() == 2, "{agents:#}");
+    for row in rows {
+        ensure!(
+            row["available"] == true && row["deaf"] == false && row["agentVersion"].is_string(),
+            "{agents:#}"
+        );
+        // It renews every ten seconds, on this very machine.
+        ensure!(
+            row["silentSeconds"].as_f64().is_some_and(|silent| silent < 60.0),
+            "{agents:#}"
+        );
     }
     Ok(())
 }

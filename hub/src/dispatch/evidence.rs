@@ -204,7 +204,7 @@ fn awaited<'a>(observed: &Observed, status: &'a BundleStatus) -> Option<&'a str>
 }
 
 /// The first failure, by name; of a bundle that was refused as a whole, why.
-fn failure(status: &BundleStatus) -> String {
+pub(crate) fn failure(status: &BundleStatus) -> String {
     let Some(counts) = status.counts else {
         let applied = condition::get(&status.conditions, APPLIED);
         let refused = applied.filter(|condition| condition.status == "False");

@@ -42,6 +42,7 @@ pub mod waves;
 pub(crate) use content::MAX_PARTS;
 pub use content::{Content, Divided, Part, Refusal};
 pub use evidence::cluster_evidence;
+pub(crate) use evidence::failure;
 pub use object::{ObjectRequest, object_plan};
 pub use observed::Observed;
 pub use plan::{Plan, Request, Target, Wanted, plan};

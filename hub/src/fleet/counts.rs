@@ -28,7 +28,11 @@ pub struct Tally {
 impl Tally {
     /// What one Bundle adds to the sums.
     pub fn of(bundle: &Observed) -> Tally {
-        let report = bundle.own_report();
+        // What people write by hand needs no hash; its report is of the present spec as well.
+        let by_hand = bundle.spec.hash.is_none();
+        let report = bundle
+            .own_report()
+            .or_else(|| bundle.present_report().filter(|_| by_hand));
         let is = |phase| u64::from(report.and_then(|report| report.phase) == Some(phase));
         let counts = report.and_then(|report| report.counts);
         Tally {
@@ -106,6 +110,7 @@ where
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::{Value, json};
 
     fn tally(ready: u64, objects: u64) -> Tally {
         Tally {
@@ -143,6 +148,27 @@ mod tests {
                 prop_assert_eq!(&kept, &anew);
             }
         }
+    }
+
+    #[test]
+    fn what_is_written_by_hand_is_ready_when_its_agent_says_so_of_its_present_spec() {
+        let of = |hash: Value, generation: u64, reported: Value| {
+            let bundle = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
+                "metadata": {"name": "by-hand", "namespace": "cluster-c1", "generation": generation},
+                "spec": {"workload": {"manifests": []}, "hash": hash},
+                "status": {"observedGeneration": 2, "hash": reported, "phase": "Ready",
+                    "counts": {"total": 3, "applied": 3, "ready": 3, "failed": 0}}});
+            let tally = Tally::of(&Observed::of(serde_json::from_value(bundle).unwrap()).unwrap());
+            (tally.ready, tally.objects)
+        };
+        assert_eq!(of(Value::Null, 2, Value::Null), (1, 3));
+        assert_eq!(
+            of(Value::Null, 3, Value::Null),
+            (0, 0),
+            "of what was there before"
+        );
+        assert_eq!(of(json!("h1"), 2, json!("h1")), (1, 3));
+        assert_eq!(of(json!("h1"), 2, json!("h0")), (0, 0), "of another content");
     }
 
     #[test]

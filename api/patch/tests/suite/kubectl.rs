@@ -64,7 +64,7 @@ fn recorded_patches() {
         return;
     }
     let step = if std::env::var_os("ROUNDHOUSE_LONG").is_some() {
-        2
+        1
     } else {
         60
     };

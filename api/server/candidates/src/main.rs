@@ -43,7 +43,10 @@ fn change(revision: u64) -> Change {
         b'a' + (x % 26) as u8
     };
     let content = (0..1_024).map(letter).collect();
-    let key = format!("configmaps/default/object-{:08}", revision.wrapping_mul(7_919) % OBJECTS);
+    let key = format!(
+        "configmaps/default/object-{:08}",
+        revision.wrapping_mul(7_919) % OBJECTS
+    );
     (revision, key.into_bytes(), content)
 }
 
@@ -57,7 +60,11 @@ const RAW: u64 = 256 << 20;
 
 impl Raw {
     fn open(path: &Path) -> Result<Self> {
-        let mut file = OpenOptions::new().create_new(true).read(true).write(true).open(path.join("raw"))?;
+        let mut file = OpenOptions::new()
+            .create_new(true)
+            .read(true)
+            .write(true)
+            .open(path.join("raw"))?;
         let zeros = vec![0; 1 << 20];
         for _ in 0..RAW >> 20 {
             file.write_all(&zeros)?;
@@ -154,13 +161,20 @@ impl Fjall {
         let database = fjall::Database::builder(path).open()?;
         let objects = database.keyspace("objects", fjall::KeyspaceCreateOptions::default)?;
         let history = database.keyspace("history", fjall::KeyspaceCreateOptions::default)?;
-        Ok(Self { database, objects, history })
+        Ok(Self {
+            database,
+            objects,
+            history,
+        })
     }
 }
 
 impl Engine for Fjall {
     fn commit(&mut self, changes: &[Change]) -> Result<()> {
-        let mut batch = self.database.batch().durability(Some(fjall::PersistMode::SyncData));
+        let mut batch = self
+            .database
+            .batch()
+            .durability(Some(fjall::PersistMode::SyncData));
         for (revision, key, content) in changes {
             batch.insert(&self.objects, &key[..], &content[..]);
             batch.insert(&self.history, revision.to_be_bytes(), &key[..]);
@@ -172,12 +186,21 @@ impl Engine for Fjall {
     }
 }
 
-const NAMES: [&str; 5] = ["a file", "redb", "redb, quick repair", "sqlite, wal, full", "fjall"];
+const NAMES: [&str; 5] = [
+    "a file",
+    "redb",
+    "redb, quick repair",
+    "sqlite, wal, full",
+    "fjall",
+];
 
 fn open(name: &str, path: &Path) -> Result<Box<dyn Engine>> {
     let redb = |quick_repair| -> Result<Box<dyn Engine>> {
         let database = redb::Database::create(path.join("db"))?;
-        Ok(Box::new(Redb { database, quick_repair }))
+        Ok(Box::new(Redb {
+            database,
+            quick_repair,
+        }))
     };
     match name {
         "a file" => Ok(Box::new(Raw::open(path)?)),
@@ -261,7 +284,11 @@ fn files(path: &Path) -> Result<Vec<(u64, PathBuf)>> {
 /// What is found after a crash and one flipped bit in the middle of what was acknowledged.
 fn after_a_flipped_bit(name: &str, path: &Path) -> Result<String> {
     let me = std::env::current_exe()?;
-    Command::new(me).arg(name).arg(path).stderr(Stdio::null()).status()?;
+    Command::new(me)
+        .arg(name)
+        .arg(path)
+        .stderr(Stdio::null())
+        .status()?;
     let log = path.join("db-wal");
     let largest = files(path)?.pop().ok_or("no file")?.1;
     let file = if log.exists() { log } else { largest };
@@ -274,7 +301,9 @@ fn after_a_flipped_bit(name: &str, path: &Path) -> Result<String> {
             "fjall" => Fjall::open(path)?.objects.iter().filter(|_| true).count(),
             "sqlite, wal, full" => {
                 let count = "select count(*) from objects";
-                Sqlite::open(path)?.0.query_row(count, [], |row| row.get::<_, i64>(0))? as usize
+                Sqlite::open(path)?
+                    .0
+                    .query_row(count, [], |row| row.get::<_, i64>(0))? as usize
             }
             _ => {
                 let database = redb::Database::open(path.join("db"))?;

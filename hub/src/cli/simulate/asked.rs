@@ -12,7 +12,7 @@ use std::{
 /// The longest time that may be written: a year.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The shortest in which nothing is written that nothing further happens: a cluster that is lost is missed by then.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// The shortest in which anything can happen.
 const SHORTEST: Duration = Duration::from_secs(1);
 

@@ -67,6 +67,11 @@ impl Files {
     }
 }
 
+/// What files may hold.
+const TAKEN: &str = "Application or ComponentDefinition of core.oam.dev/v1beta1, Placement of roundhouse.dev/v1alpha1, \
+     ConfigMap, Secret or Namespace of v1, CustomResourceDefinition of apiextensions.k8s.io/v1; what clusters \
+     are to have, an Application brings";
+
 /// The documents that can be planned, and the others, in the order in which they are made. What else is wrong with these their API
 /// servers say.
 ///
@@ -78,19 +83,23 @@ fn split(documents: Vec<Document>, namespace: Option<&str>) -> Result<(Vec<Docum
     for document in documents {
         let text = |pointer: &str| document.value.pointer(pointer).and_then(Value::as_str);
         let (Some(version), Some(word)) = (text("/apiVersion"), text("/kind")) else {
-            planned.push(document);
-            continue;
+            let what = format!("{} is nothing that can be simulated", document.place);
+            return Err(Failure::new("E-INPUT", what)
+                .because("it has no apiVersion, or no kind")
+                .advise(TAKEN));
         };
         let Some(kind) = Kind::of(version, word) else {
             if proposals::Kind::of(version, word).is_none() {
                 let what = format!("{} is nothing that can be simulated", document.place);
+                let advice = match (version, word) {
+                    ("roundhouse.dev/v1alpha1", "Cluster") => {
+                        "--inventory with this file: it says which clusters there are"
+                    }
+                    _ => TAKEN,
+                };
                 return Err(Failure::new("E-INPUT", what)
                     .because(format!("it is a {word} of {version}"))
-                    .advise(
-                        "Application or ComponentDefinition of core.oam.dev/v1beta1, Placement of roundhouse.dev/v1alpha1, \
-                         ConfigMap, Secret or Namespace of v1, CustomResourceDefinition of apiextensions.k8s.io/v1; what clusters \
-                         are to have, an Application brings",
-                    ));
+                    .advise(advice));
             }
             planned.push(document);
             continue;
@@ -188,6 +197,16 @@ mod tests {
                 format!("{MAP}---\n{MAP}"),
                 "error: all.yaml, document 2 (line 5): ConfigMap gate is there twice [E-INPUT]\n\
                  cause: it is at all.yaml, document 1 (line 1) too",
+            ),
+            (
+                "apiVersion: roundhouse.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c1}\n".to_owned(),
+                "error: all.yaml, document 1 (line 1) is nothing that can be simulated [E-INPUT]\n\
+                 cause: it is a Cluster of roundhouse.dev/v1alpha1\ntry:   --inventory with this file",
+            ),
+            (
+                "kind: Application\n".to_owned(),
+                "error: all.yaml, document 1 (line 1) is nothing that can be simulated [E-INPUT]\n\
+                 cause: it has no apiVersion, or no kind\ntry:   Application or ",
             ),
             (
                 MAP.replace("ConfigMap", "Service"),

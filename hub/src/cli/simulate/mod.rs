@@ -36,7 +36,8 @@ const NEVER: u8 = 3;
 /// steps leave nothing: they are answered with 200 and an empty object.
 /// A simulated cluster runs at most 10,000 replicas of one workload, and a simulation 1,000,000 on all clusters together: an
 /// application that the plan gives more of is refused.
-/// Times are virtual, written like 30s, 5m or 1h, and count from the moment when the applications are applied. It ends with 0 if no
+/// Times are virtual, written like 30s, 5m or 1h, and count from the moment when the applications are applied; the timeline counts
+/// from the start, in whose first half second the clusters join. It ends with 0 if no
 /// promise was broken and everything that was asked for came about, with 2 if one was broken, with 1 if the run did not go as it was asked for (not delivered, say, by
 /// --until delivered or --within; something panicked), and with 3 if it did, but for something that was asked for and never came about: a fault that
 /// struck nobody since its step never began, a label that was to change after the end, a step to be resumed that nothing waited at.
@@ -59,8 +60,8 @@ pub(super) struct Args {
     /// Namespace of objects that name none
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// Cut clusters off from the hub: those with these labels (region=west, tier in (a, b)), or the one of this name; at
-    /// once, or at TIME; may be repeated. They are connected again after DURATION (region=west@30s+10m), or else when nothing
+    /// Cut clusters off from the hub: those that have these labels at the start (region=west, tier in (a, b)), or the one of this
+    /// name; at once, before they have anything, or at TIME; may be repeated. They are connected again after DURATION (region=west@30s+10m), or else when nothing
     /// further happens
     #[arg(long, value_name = "SELECTOR[@TIME[+DURATION]]")]
     lose: Vec<Lose>,
@@ -75,8 +76,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE[@TIME]")]
     then: Vec<Then>,
     /// Of the clusters that a step places on, so many refuse what the agent writes of applications, as an admission webhook does,
-    /// from the start until nothing further happens, or from when the first version of --then with such a step is applied; the
-    /// seed chooses which; may be repeated
+    /// from when the step begins until nothing further happens; a step of a version of --then, or one that waits until something
+    /// lost is back, meets it all the same. The seed chooses which; may be repeated, for other steps
     #[arg(long, value_name = "STEP:N%")]
     fail: Vec<Fail>,
     /// Let runs go on whenever this step makes them wait for a person: one of type suspend, or one with auto: false; not before
@@ -100,7 +101,7 @@ pub(super) struct Args {
     /// lost, or fails, until nothing further happens
     #[arg(long, default_value = "6h", value_name = "TIME", value_parser = asked::within)]
     within: Span,
-    /// Output format; wide leaves nothing of the timeline out
+    /// Output format; wide shows every line of the timeline, with the names of all clusters that share it, and everything that waits
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }

@@ -30,6 +30,15 @@ fn sentence(missed: Missed, made: &Made, outcome: &Outcome) -> Option<String> {
             let asked = made.asked.get(&cue)?;
             Some(format!("{} never came: the run was over before", asked.option))
         }
+        Missed::Unbegun(cue) => {
+            let Asked { option, step } = made.asked.get(&cue)?;
+            let step = step.as_ref()?;
+            let why = match begun(step) {
+                true => "began only when all faults had ended",
+                false => "never began",
+            };
+            Some(format!("{option} never struck: step {step} {why}"))
+        }
         Missed::Fault(cue) => {
             let Asked { option, step } = made.asked.get(&cue)?;
             let why = match step.as_ref().filter(|step| !begun(step)) {

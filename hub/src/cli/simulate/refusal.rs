@@ -21,7 +21,8 @@ const OWN: [&str; 2] = ["/appliedbundles", "/authorization.k8s.io/"];
 pub(super) struct Refusal {
     /// The version with which it begins, the first being 0.
     pub(super) version: usize,
-    asked: Asked,
+    option: String,
+    step: String,
     clusters: Vec<String>,
 }
 
@@ -46,8 +47,12 @@ pub(super) fn of(
             }
         }
     }
-    let mut refusals = Vec::new();
+    let mut refusals: Vec<Refusal> = Vec::new();
     for fail in &args.fail {
+        if refusals.iter().any(|refusal| refusal.step == fail.step) {
+            let what = format!("--fail: step {:?} is there twice", fail.step);
+            return Err(Failure::new("E-STEP", what).advise("one --fail for each step"));
+        }
         let placed = |steps: &Steps| steps.get(&fail.step).filter(|placed| !placed.is_empty()).cloned();
         let mut found = steps.iter().enumerate();
         let found = found.find_map(|(version, steps)| Some((version, placed(steps)?)));
@@ -56,10 +61,8 @@ pub(super) fn of(
         };
         refusals.push(Refusal {
             version,
-            asked: Asked {
-                option: fail.to_string(),
-                step: Some(fail.step.clone()),
-            },
+            option: fail.to_string(),
+            step: fail.step.clone(),
             clusters: chosen(fail, args.seed, &placed),
         });
     }
@@ -75,8 +78,12 @@ impl Refusal {
             code: 403,
             retry_after: None,
         };
-        let rule = Rule::always(on, refuse);
-        (Act::Begin(Fault::Network(rule), None), self.asked.clone())
+        let rule = Rule::always(on, refuse).once_begins(&self.step);
+        let asked = Asked {
+            option: self.option.clone(),
+            step: Some(self.step.clone()),
+        };
+        (Act::Begin(Fault::Network(rule), None), asked)
     }
 }
 

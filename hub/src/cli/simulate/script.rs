@@ -2,7 +2,7 @@
 
 use super::{
     Args,
-    asked::{Lose, Resume, Then, Until},
+    asked::{self, Lose, Resume, Then, Until},
     beside::{self, Files, Other},
     bound, fleet,
     never::Asked,
@@ -199,7 +199,12 @@ fn cues(
     for set in &args.set_label {
         in_time("--set-label", &set.cluster, set.at, args)?;
         if !clusters.iter().any(|cluster| cluster.name_any() == set.cluster) {
-            return Err(no_cluster("--set-label", &set.cluster, clusters));
+            return Err(no_cluster(
+                "--set-label",
+                &set.cluster,
+                clusters,
+                "one of these names",
+            ));
         }
         let label = Act::Label {
             cluster: set.cluster.clone(),
@@ -344,12 +349,19 @@ fn in_patience(args: &Args) -> Result<(), Failure> {
             "--within {} is over before nothing further happens",
             written(within)
         );
+        let lasting = args.lose.iter().any(|lose| lose.lasting.is_none());
+        let ways = [
+            Some("a longer --within"),
+            (within > asked::PATIENCE).then_some("a shorter --patience"),
+            (lasting && args.fail.is_empty()).then_some("--lose with @TIME+DURATION"),
+        ];
+        let ways: Vec<&str> = ways.into_iter().flatten().collect();
         return Err(Failure::new("E-TIME", what)
             .because(format!(
                 "nothing further happens when nothing has been written for {}, by --patience: only then comes back what was lost or fails",
                 written(patience)
             ))
-            .advise("a longer --within, a shorter --patience, or --lose with @TIME+DURATION"));
+            .advise(ways.join(", or ")));
     }
     Ok(())
 }
@@ -392,12 +404,13 @@ fn selected(lose: &Lose, clusters: &[Cluster]) -> Result<Vec<String>, Failure> {
         .map(ResourceExt::name_any)
         .collect();
     if lost.is_empty() {
-        return Err(no_cluster("--lose", &lose.which, clusters));
+        let advice = "one of these names or labels, as they are at the start";
+        return Err(no_cluster("--lose", &lose.which, clusters, advice));
     }
     Ok(lost)
 }
 
-fn no_cluster(option: &str, which: &str, clusters: &[Cluster]) -> Failure {
+fn no_cluster(option: &str, which: &str, clusters: &[Cluster], advice: &str) -> Failure {
     let names: Vec<String> = clusters.iter().map(ResourceExt::name_any).collect();
     let labels: BTreeSet<String> = clusters
         .iter()
@@ -415,5 +428,5 @@ fn no_cluster(option: &str, which: &str, clusters: &[Cluster]) -> Failure {
             words::listed(&names, 5),
             words::listed(&labels, 10)
         ))
-        .advise("one of these names or labels")
+        .advise(advice)
 }

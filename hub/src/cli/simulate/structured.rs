@@ -1,6 +1,6 @@
 //! A run as a value.
 
-use super::{never, script::Made};
+use super::{never, script::Made, timeline};
 use crate::{
     cli::plan,
     simulate::{monitor::Promise, run::Outcome},
@@ -54,7 +54,7 @@ pub(super) fn of(made: &Made, outcome: &Outcome) -> Value {
         "applications": made.applications,
         "delivered": outcome.delivered_at.is_some(),
         "deliveredAt": outcome.delivered_at.map(seconds),
-        "seconds": seconds(outcome.took),
+        "seconds": seconds(timeline::known_at(outcome)),
         "writes": outcome.writes,
         "waits": outcome.waits,
         "faults": faults,

@@ -246,7 +246,7 @@ fn an_outage_ends_after_its_time() {
     let words = ["--clusters", "5", "--lose", "region=west@10s+20m"];
     let made = made(&words).unwrap();
     let acts: Vec<String> = made.script.cues.iter().map(|cue| cue.act.to_string()).collect();
-    assert_eq!(acts, ["cut off from the hub: c4, c5, for 1200s"]);
+    assert_eq!(acts, ["cut off from the hub: c4, c5, for 20m"]);
     let outcome = run::run(&made.script, 1);
     assert!(outcome.is_good(), "{outcome}");
     assert!(outcome.delivered_at.is_some(), "{outcome}");
@@ -271,14 +271,15 @@ fn an_outage_ends_after_its_time() {
 #[test]
 fn what_could_not_come_to_its_end_is_refused() {
     let patience = "error: --within 5m is over before nothing further happens [E-TIME]\ncause: nothing further happens when nothing \
-        has been written for 15m, by --patience: only then comes back what was lost or fails\ntry:   a longer --within, a shorter \
-        --patience, or --lose with @TIME+DURATION";
+        has been written for 15m, by --patience: only then comes back what was lost or fails\ntry:   a longer --within, or a shorter \
+        --patience";
+    let of_loss = format!("{patience}, or --lose with @TIME+DURATION");
     for (words, why) in [
-        (&["--within", "5m", "--lose", "region=west"][..], patience),
+        (&["--within", "5m", "--lose", "region=west"][..], &*of_loss),
         (&["--within", "5m", "--fail", "step-0:20%"], patience),
         (
             &["--within", "5m", "--lose", "region=west", "--forever"],
-            patience,
+            &of_loss,
         ),
         (
             &["--within", "5m", "--lose", "region=west@0s+5m"],
@@ -374,7 +375,7 @@ fn a_second_version_is_applied_when_the_first_is_delivered_or_at_its_time() {
     };
     assert_eq!(
         acts(&["--then", "a@b.yaml@2m"]),
-        Ok(vec!["120 Application web is applied".to_owned()])
+        Ok(vec!["120 Application shop/web is applied".to_owned()])
     );
     let late = acts(&["--then", "v2.yaml@2m", "--until", "1m"]).unwrap_err();
     assert!(
@@ -440,7 +441,8 @@ fn refused_until_the_end(text: &str, changes: &[&str], words: &[&str]) -> String
     assert!(outcome.delivered_at.is_some(), "{outcome}");
     assert_eq!(status(&made, &outcome), 0);
     let text = timeline::draw(&made, &outcome, true);
-    let begins = "writes of c1, c2 to clusters are answered with 403, and nothing is done";
+    let begins =
+        "once step all begins, writes of c1, c2 to clusters are answered with 403, and nothing is done";
     let lines = text.lines().filter(|line| line.ends_with(begins));
     assert_eq!(lines.count(), 1, "{text}");
     let order = [
@@ -508,6 +510,145 @@ fn a_step_of_a_second_version_fails_from_when_that_is_applied() {
         "error: --fail: no placing step is named \"none\" [E-STEP]\ncause: the placing steps are all, before\n\
          try:   one of these names"
     );
+}
+
+/// One step in each region, west first; or the canaries first, and then all.
+fn two_steps(first: &str, second: &str) -> String {
+    let mut application: Value = serde_saphyr::from_str(SEED).unwrap();
+    let step = |name: &str, selector: &str| {
+        let rules = json!([{"replicas": "50%", "clusterSelector": serde_saphyr::from_str::<Value>(selector).unwrap()}]);
+        json!({"name": name, "type": "deploy", "properties": {"placement": rules}})
+    };
+    application["spec"]["workflow"] = json!({"steps": [step("step1", first), step("step2", second)]});
+    application.to_string()
+}
+
+#[test]
+fn a_step_that_waits_for_a_lost_region_meets_its_own_fault_when_that_is_back() {
+    let text = two_steps("{region: west}", "{region: east}");
+    let asked = [
+        "--clusters",
+        "10",
+        "--lose",
+        "region=west",
+        "--set-label",
+        "c1:tier=gold",
+        "--fail",
+        "step2:20%",
+        "--seed",
+        "7",
+        "--until",
+        "done",
+        "--patience",
+        "2m",
+    ];
+    let made = made_of(&text, &asked).unwrap();
+    let outcome = run::run(&made.script, 7);
+    assert!(outcome.is_good(), "{outcome}");
+    assert_eq!(never::of(&made, &outcome), [""; 0]);
+    assert_eq!(status(&made, &outcome), 0);
+    let drawn = timeline::draw(&made, &outcome, true);
+    let order = [
+        line(&drawn, &["cut off from the hub: c7, c8, c9, c10"]),
+        line(&drawn, &["nothing further happens; what waits: "]),
+        line(&drawn, &["all faults end that have begun"]),
+        line(&drawn, &["step step1 is Succeeded"]),
+        line(&drawn, &["step step2 is Running"]),
+        line(&drawn, &["bundle ", " failed"]),
+        drawn
+            .lines()
+            .position(|line| line.ends_with("  all faults end"))
+            .unwrap(),
+        line(&drawn, &["step step2 is Succeeded"]),
+    ];
+    assert!(order.is_sorted(), "{order:?}\n{drawn}");
+    assert!(outcome.delivered_at.is_some(), "{drawn}");
+    assert_eq!(run::run(&made.script, 7).digest(), outcome.digest());
+
+    // What stays lost lets the step never begin.
+    let made = made_of(&text, &[&asked[..], &["--forever"]].concat()).unwrap();
+    let outcome = run::run(&made.script, 7);
+    assert!(outcome.is_good(), "{outcome}");
+    let never = ["--fail step2:20% never struck: step step2 never began"];
+    assert_eq!(never::of(&made, &outcome), never);
+    assert_eq!(status(&made, &outcome), 3);
+    // All that waits is there, whatever of it is drawn.
+    let waits = structured::of(&made, &outcome)["waits"].as_array().unwrap().len();
+    assert_eq!(waits, outcome.waits.len());
+    assert!(
+        !outcome.waits.iter().any(|waits| waits.contains("more")),
+        "{:?}",
+        outcome.waits
+    );
+}
+
+#[test]
+fn the_step_before_is_not_struck_by_the_fault_of_one_that_comes_to_the_same_clusters() {
+    let text = two_steps("{tier: canary}", "{}");
+    let words = ["--clusters", "10", "--fail", "step2:100%", "--patience", "2m"];
+    let made = made_of(&text, &words).unwrap();
+    let outcome = run::run(&made.script, 1);
+    assert!(outcome.is_good(), "{outcome}");
+    assert_eq!(
+        (status(&made, &outcome), outcome.delivered_at.is_some()),
+        (0, true)
+    );
+    let drawn = timeline::draw(&made, &outcome, true);
+    let order = [
+        line(&drawn, &["step step1 is Succeeded"]),
+        line(&drawn, &["bundle ", " failed"]),
+        line(&drawn, &["all faults end"]),
+        line(&drawn, &["step step2 is Succeeded"]),
+    ];
+    assert!(order.is_sorted(), "{order:?}\n{drawn}");
+    let twice = made_of(&text, &["--fail", "step2:10%", "--fail", "step2:20%"]).unwrap_err();
+    assert_eq!(
+        twice,
+        "error: --fail: step \"step2\" is there twice [E-STEP]\ntry:   one --fail for each step"
+    );
+}
+
+#[test]
+fn what_an_application_says_draws_no_line_of_its_own() {
+    let made = made(&["--clusters", "1"]).unwrap();
+    let mut outcome = run::run(&made.script, 1);
+    let forged = "look\u{1b}[31m\n     9.999 s  everything is lost".to_owned();
+    outcome.timeline.push(Event {
+        at: Duration::from_secs(9),
+        who: None,
+        what: forged.clone(),
+    });
+    outcome.waits.push(forged);
+    let drawn = timeline::draw(&made, &outcome, true);
+    assert!(!drawn.contains('\u{1b}'), "{drawn}");
+    assert!(
+        !drawn.lines().any(|line| line.starts_with("     9.999 s")),
+        "{drawn}"
+    );
+    assert_eq!(drawn.matches("everything is lost").count(), 2, "{drawn}");
+}
+
+#[test]
+fn a_pause_that_ends_after_all_that_is_waited_for_is_told() {
+    let text = REGIONS.replace("message: look at region east, then resume", "duration: 24h");
+    let made = made_of(&text, &["--clusters", "2", "--patience", "2m"]).unwrap();
+    let outcome = run::run(&made.script, 1);
+    assert!(outcome.is_good(), "{outcome}");
+    let drawn = timeline::draw(&made, &outcome, true);
+    line(
+        &drawn,
+        &["nothing further happens within 6h, and something does after 23h"],
+    );
+    // The minute after it, in which nothing may be written, is none of the run's.
+    let known = outcome.known_at.unwrap();
+    line(
+        &drawn,
+        &[&format!(
+            "not everything is delivered after {:.1} virtual s",
+            known.as_secs_f64()
+        )],
+    );
+    assert!(outcome.took >= known, "{:?}", outcome.took);
 }
 
 /// The exit status of a run that ended so, where it is not 0.
@@ -677,7 +818,7 @@ spec:
 fn what_is_not_there_is_said_with_what_is() {
     let refused = made(&["--lose", "region=nord"]).unwrap_err();
     let expected = "error: --lose: no cluster is \"region=nord\" [E-CLUSTERS]\ncause: the clusters are c1, c2, c3, c4, c5, … and 5 more; \
-        their labels are region=east, region=west, tier=canary, tier=production\ntry:   one of these names or labels";
+        their labels are region=east, region=west, tier=canary, tier=production\ntry:   one of these names or labels, as they are at the start";
     assert_eq!(refused, expected);
     assert!(made(&["--set-label", "c11:tier=gold"]).is_err());
     assert_eq!(
@@ -786,7 +927,7 @@ fn removals_that_wait_for_a_person_are_not_delivered() {
     let told = structured::of(&done, &outcome);
     assert_eq!(told["delivered"], false);
     let waits = told["waits"].as_array().unwrap();
-    let why = "application web is Running [step-0 Succeeded] DeletesHeld ConfirmationNeeded: 3 clusters would lose default/web";
+    let why = "application default/web is Running [step-0 Succeeded] DeletesHeld ConfirmationNeeded: 3 clusters would lose default/web";
     assert!(
         matches!(&waits[..], [one] if one.as_str().unwrap().starts_with(why)),
         "{waits:?}"
@@ -798,7 +939,7 @@ fn removals_that_wait_for_a_person_are_not_delivered() {
     let delivered = [&NORTH[..], &["--until", "delivered", "--within", "10m"]].concat();
     let outcome = run::run(&made(&delivered).unwrap().script, 1);
     let failures: Vec<&str> = outcome.failures.iter().map(|one| one.what.as_str()).collect();
-    let expected = format!("not delivered after 600s: {why}");
+    let expected = format!("not delivered after 10m: {why}");
     assert!(
         matches!(failures[..], [one] if one.starts_with(&expected)),
         "{failures:?}"
@@ -963,6 +1104,11 @@ fn the_seed_outlives_the_loss_of_a_region_and_is_the_same_twice() {
     ] {
         assert!(text.contains(part), "{part:?} is missing:\n{text}");
     }
+    assert_eq!(
+        text.contains("note: P9 had nothing to check, since the clusters were lost before they had anything"),
+        !outcome.judged.contains(&Promise::P9),
+        "{text}"
+    );
     assert_eq!(run::run(&made.script, 7).digest(), outcome.digest());
 }
 
@@ -1278,7 +1424,7 @@ fn who_waits_is_idle_when_nothing_but_leases_is_written() {
     let why = &restless.failures[0].what;
     let end = " writes of nothing but times";
     assert!(
-        why.starts_with("not delivered after 1800s: c4, c5 are cut off; ") && why.ends_with(end),
+        why.starts_with("not delivered after 30m: c4, c5 are cut off; ") && why.ends_with(end),
         "{why}"
     );
 }

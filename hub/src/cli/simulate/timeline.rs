@@ -2,9 +2,10 @@
 
 use super::{never, script::Made};
 use crate::{
+    cli::columns::plain,
     simulate::{
         monitor::Promise,
-        run::{Event, Outcome},
+        run::{Act, Cue, Event, Fault, Outcome},
     },
     words,
 };
@@ -16,6 +17,8 @@ const TOGETHER: Duration = Duration::from_secs(10);
 const NAMED: usize = 3;
 /// Lines, unless all are asked for: the first and the last ones.
 const LINES: usize = 60;
+/// Things that wait, unless all are asked for.
+const WAITS: usize = 10;
 
 /// One line of a timeline: what happened, to whom, from when.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,17 +29,25 @@ pub(super) struct Line {
 }
 
 impl Line {
-    fn text(&self) -> String {
+    /// For a terminal: what an application says may hold anything.
+    fn text(&self, whole: bool) -> String {
+        let what = plain(&self.what);
         match &self.who[..] {
-            [] => self.what.clone(),
-            [one] => format!("{one}: {}", self.what),
+            [] => what,
+            [one] => format!("{one}: {what}"),
             many => {
                 let mut names = many.to_vec();
-                names.sort();
+                names.sort_by_cached_key(|name| words::in_order(name));
                 let count = words::counted(names.len(), "cluster");
-                format!("{count}: {} ({})", self.what, words::listed(&names, NAMED))
+                let named = if whole { usize::MAX } else { NAMED };
+                format!("{count}: {what} ({})", words::listed(&names, named))
             }
         }
+    }
+
+    /// Whether it says only that something is still to come.
+    fn is_to_come(&self) -> bool {
+        self.what.contains(": step ") && self.what.ends_with(" is Pending")
     }
 }
 
@@ -74,7 +85,8 @@ pub(super) fn draw(made: &Made, outcome: &Outcome, whole: bool) -> String {
         words::listed(&made.applications, 5),
         outcome.seed
     );
-    let lines = lines(&outcome.timeline);
+    let mut lines = lines(&outcome.timeline);
+    lines.retain(|line| whole || !line.is_to_come());
     let left_out = if whole {
         0
     } else {
@@ -87,14 +99,18 @@ pub(super) fn draw(made: &Made, outcome: &Outcome, whole: bool) -> String {
         if left_out > 0 && (LINES / 2..LINES / 2 + left_out).contains(&n) {
             continue;
         }
-        let _ = writeln!(text, "{:>10.3} s  {}", line.at.as_secs_f64(), line.text());
+        let _ = writeln!(text, "{:>10.3} s  {}", line.at.as_secs_f64(), line.text(whole));
     }
     text.push('\n');
     let _ = writeln!(text, "{}", end(outcome));
     if !outcome.waits.is_empty() {
         text.push_str("waits:\n");
-        for waits in &outcome.waits {
-            let _ = writeln!(text, "  {waits}");
+        let shown = if whole { usize::MAX } else { WAITS };
+        for waits in outcome.waits.iter().take(shown) {
+            let _ = writeln!(text, "  {}", plain(waits));
+        }
+        if let Some(left @ 1..) = outcome.waits.len().checked_sub(shown) {
+            let _ = writeln!(text, "  {} (-o wide shows them)", words::more(left));
         }
     }
     let faults: Vec<String> = outcome
@@ -106,7 +122,7 @@ pub(super) fn draw(made: &Made, outcome: &Outcome, whole: bool) -> String {
         let _ = writeln!(text, "faults: {}", faults.join(", "));
     }
     for never in never::of(made, outcome) {
-        let _ = writeln!(text, "{never}");
+        let _ = writeln!(text, "{}", plain(&never));
     }
     let _ = match outcome.broken.len() {
         0 => writeln!(
@@ -135,7 +151,13 @@ pub(super) fn draw(made: &Made, outcome: &Outcome, whole: bool) -> String {
         }
     }
     for broken in &outcome.broken {
-        let _ = writeln!(text, "  {broken}");
+        let _ = writeln!(text, "  {}", plain(&broken.to_string()));
+    }
+    if !outcome.judged.contains(&Promise::P9) && made.script.cues.iter().any(loses_at_once) {
+        text.push_str(
+            "note: P9 had nothing to check, since the clusters were lost before they had anything: a time such as \
+             --lose region=west@1m loses them later\n",
+        );
     }
     let _ = writeln!(text, "trace: {}", outcome.trace.digest());
     text
@@ -174,8 +196,18 @@ pub(super) fn named<'a>(promises: impl Iterator<Item = &'a Promise>) -> String {
     }
 }
 
+/// Whether clusters are lost just when there is something to deliver to them.
+fn loses_at_once(cue: &Cue) -> bool {
+    cue.at.is_zero() && matches!(cue.act, Act::Begin(Fault::Partition(_), _))
+}
+
+/// When it was known how the run ends.
+pub(super) fn known_at(outcome: &Outcome) -> Duration {
+    outcome.known_at.unwrap_or(outcome.took)
+}
+
 fn end(outcome: &Outcome) -> String {
-    let took = outcome.took.as_secs_f64();
+    let took = known_at(outcome).as_secs_f64();
     match outcome.delivered_at {
         Some(at) => format!("everything is delivered after {:.1} virtual s", at.as_secs_f64()),
         None if outcome.waits.is_empty() => format!("ended after {took:.1} virtual s"),

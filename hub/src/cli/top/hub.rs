@@ -1,6 +1,6 @@
 //! The hub's own process.
 
-use super::scrape::{self, by, quantile, samples, since, sum, total};
+use super::scrape::{self, Quantile, by, quantile, samples, since, sum, total};
 use crate::cli::{columns, format::Format};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Times {
     count: f64,
-    p50: Option<f64>,
-    p99: Option<f64>,
+    p50: Option<Quantile>,
+    p99: Option<Quantile>,
 }
 
 /// What the hub says of itself.
@@ -40,10 +40,9 @@ impl HubView {
     /// Reads its metrics; with those of an earlier look its times and passes are those since then.
     pub(super) fn of(text: &str, before: Option<&str>, standing: String) -> HubView {
         let samples = samples(text);
-        let counted = match before {
-            Some(before) => since(&samples, &scrape::samples(before)),
-            None => samples.clone(),
-        };
+        let later = before.and_then(|before| since(&samples, &scrape::samples(before)));
+        let recent = later.is_some();
+        let counted = later.unwrap_or_else(|| samples.clone());
         let times = |name: &str| Times {
             count: sum(&counted, &format!("{name}_count")),
             p50: quantile(&counted, name, 0.5),
@@ -57,7 +56,7 @@ impl HubView {
             .map(|(_, n)| *n);
         HubView {
             standing,
-            recent: before.is_some(),
+            recent,
             memory: sum(&samples, "roundhouse_resident_memory_bytes"),
             queued: sum(&samples, "roundhouse_queue_depth"),
             lag: times("roundhouse_dispatch_to_ready_seconds"),
@@ -73,13 +72,29 @@ impl HubView {
 
     /// For scripts.
     pub(super) fn structured(&self) -> Value {
-        let times =
-            |times: &Times| json!({"count": times.count, "p50Seconds": times.p50, "p99Seconds": times.p99});
+        // Above the last bound it is more than is known, which no number says.
+        let number = |quantile| match quantile {
+            Some(Quantile::Is(seconds)) => Some(seconds),
+            Some(Quantile::Above(_)) | None => None,
+        };
+        let above = |quantile| match quantile {
+            Some(Quantile::Above(bound)) => Some(bound),
+            Some(Quantile::Is(_)) | None => None,
+        };
+        let times = |times: &Times| {
+            let mut all = json!({"count": times.count, "p50Seconds": number(times.p50), "p99Seconds": number(times.p99)});
+            for (key, quantile) in [("p50AboveSeconds", times.p50), ("p99AboveSeconds", times.p99)] {
+                if let Some(bound) = above(quantile) {
+                    all[key] = json!(bound);
+                }
+            }
+            all
+        };
         json!({
             "standing": self.standing,
             "timesSince": if self.recent { "lastLook" } else { "start" },
             "memoryBytes": self.memory,
-            "queueDepth": self.queued,
+            "queueDepth": is_leading(&self.standing).then_some(self.queued),
             "dispatchToReady": times(&self.lag),
             "pass": times(&self.pass),
             "passes": self.passes,
@@ -93,11 +108,12 @@ impl HubView {
 }
 
 /// Seconds as people read them.
-fn seconds(time: Option<f64>) -> String {
+fn seconds(time: Option<Quantile>) -> String {
     match time {
         None => "-".to_owned(),
-        Some(time) if time < 1.0 => format!("{:.1} ms", time * 1000.0),
-        Some(time) => format!("{time:.1} s"),
+        Some(Quantile::Is(time)) if time < 1.0 => format!("{:.1} ms", time * 1000.0),
+        Some(Quantile::Is(time)) => format!("{time:.1} s"),
+        Some(Quantile::Above(bound)) => format!("more than {bound:.0} s"),
     }
 }
 
@@ -134,7 +150,10 @@ pub(super) fn draw(view: &HubView, format: Format) -> String {
         ],
         [
             "queue".to_owned(),
-            format!("{} applications wait for a pass", view.queued),
+            match is_leading(&view.standing) {
+                true => format!("{} applications wait for a pass", view.queued),
+                false => "only the hub that leads has one".to_owned(),
+            },
         ],
         [
             "lag".to_owned(),

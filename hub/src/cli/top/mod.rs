@@ -25,12 +25,13 @@ const ROWS: usize = 20;
 /// Show what the hub is busy with, and how clusters and agents fare
 ///
 /// `hub` shows its queue, its passes, the time from dispatch to ready, its memory and, with -o wide, its writes since it started.
-/// p50 and p99 are as exact as the buckets of its histograms; times and passes are those since it started, with --watch those
-/// since the look before. `clusters` shows what became of their bundles, those with trouble first. Both ask the metrics port
+/// p50 and p99 are as exact as the buckets of its histograms, and more than the last bound is told as that; times and passes are
+/// those since it started, with --watch those since the look before. `clusters` shows what became of their bundles, those with trouble first. Both ask the metrics port
 /// (`roundhouse serve --metrics-listen A`) of the hub that leads, as no other one counts the fleet. It tells names to its own
 /// machine only: elsewhere, kubectl port-forward to it.
-/// `agents` shows when each was last heard, those silent for longest first, and asks the API. Agents do not tell the hub what
-/// memory they take.
+/// `agents` shows when each was last heard, those silent for longest first, and asks the API. That is the time in its Lease, by
+/// the agent's own clock, beside this machine's: where the two differ, so does what is shown; AVAILABLE is the hub's word, which
+/// goes by when a renewal arrived. Agents do not tell the hub what memory they take.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     roundhouse top hub --watch\n  \

@@ -1,6 +1,6 @@
 //! Metrics in the text format, read: sums of counters and gauges, and quantiles of histograms. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One sample: its name, its labels, and its value.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,22 +15,33 @@ pub(super) fn samples(text: &str) -> Vec<Sample<'_>> {
     text.lines().filter_map(sample).collect()
 }
 
-/// What was counted since an earlier text: counters and histograms without what they had then. A series that has less now was
-/// begun anew in between, and is as it is.
-pub(super) fn since<'a>(samples: &[Sample<'a>], before: &[Sample<'_>]) -> Vec<Sample<'a>> {
+/// What was counted since an earlier text: counters and histograms without what they had then. `None` where one of them has less
+/// now: then all were begun anew in between.
+pub(super) fn since<'a>(samples: &[Sample<'a>], before: &[Sample<'_>]) -> Option<Vec<Sample<'a>>> {
     let known: BTreeMap<_, f64> = before.iter().map(|s| ((s.name, &s.labels), s.value)).collect();
+    let now: BTreeSet<_> = samples.iter().map(|s| (s.name, &s.labels)).collect();
+    let is_gone =
+        |sample: &Sample<'_>| is_counted(sample.name) && !now.contains(&(sample.name, &sample.labels));
+    if before.iter().any(is_gone) {
+        return None;
+    }
     let less = |sample: &Sample<'a>| {
         let before = known.get(&(sample.name, &sample.labels)).copied().unwrap_or(0.0);
-        let value = match before <= sample.value {
-            true => sample.value - before,
-            false => sample.value,
-        };
-        Sample {
+        let value = sample.value - before;
+        let sample = Sample {
             value,
             ..sample.clone()
-        }
+        };
+        (value >= 0.0 || !is_counted(sample.name)).then_some(sample)
     };
     samples.iter().map(less).collect()
+}
+
+/// Whether it is of a counter or a histogram, which never have less than before.
+fn is_counted(name: &str) -> bool {
+    ["_total", "_count", "_sum", "_bucket"]
+        .iter()
+        .any(|end| name.ends_with(end))
 }
 
 fn sample(line: &str) -> Option<Sample<'_>> {
@@ -80,9 +91,18 @@ pub(super) fn by(samples: &[Sample<'_>], name: &str, label: &str) -> BTreeMap<St
     sums
 }
 
-/// A quantile of a histogram, all of its series together: within its bucket as if all in it were spread evenly, as Prometheus'
-/// `histogram_quantile` has it. `None` where nothing was counted; what is above the last bound is told as that bound.
-pub(super) fn quantile(samples: &[Sample<'_>], name: &str, quantile: f64) -> Option<f64> {
+/// A quantile of a histogram.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Quantile {
+    /// So much, as Prometheus' `histogram_quantile` has it.
+    Is(f64),
+    /// Above the last bound, which is this.
+    Above(f64),
+}
+
+/// A quantile of a histogram, all of its series together: within its bucket as if all in it were spread evenly. `None` where
+/// nothing was counted.
+pub(super) fn quantile(samples: &[Sample<'_>], name: &str, quantile: f64) -> Option<Quantile> {
     let bucket = format!("{name}_bucket");
     let mut buckets: Vec<(f64, f64)> = Vec::new();
     for (bound, count) in by(samples, &bucket, "le") {
@@ -102,8 +122,8 @@ pub(super) fn quantile(samples: &[Sample<'_>], name: &str, quantile: f64) -> Opt
     for (bound, count) in buckets {
         if count >= rank && count > below {
             return Some(match bound.is_finite() {
-                true => lower + (bound - lower) * (rank - below) / (count - below),
-                false => lower,
+                true => Quantile::Is(lower + (bound - lower) * (rank - below) / (count - below)),
+                false => Quantile::Above(lower),
             });
         }
         (lower, below) = (bound, count);

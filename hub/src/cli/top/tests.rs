@@ -7,7 +7,7 @@ use super::{
     hub::{self, HubView},
     leads,
     port::{Port, address},
-    scrape::{by, quantile, samples, sum},
+    scrape::{Quantile, by, quantile, samples, sum},
 };
 use crate::{
     cli::format::{Format, Output},
@@ -38,14 +38,16 @@ fn quantiles_are_those_of_all_series_within_their_buckets() {
     let samples = samples(TEXT);
     assert!((sum(&samples, "roundhouse_queue_depth") - 3.0).abs() < 1e-9);
     assert_eq!(by(&samples, "roundhouse_lag_bucket", "region").len(), 2);
-    let at = |part| quantile(&samples, "roundhouse_lag", part).unwrap();
+    let at = |part| match quantile(&samples, "roundhouse_lag", part) {
+        Some(Quantile::Is(seconds)) => seconds,
+        other => panic!("{other:?}"),
+    };
     assert!((at(0.25) - 0.05).abs() < 1e-9, "{}", at(0.25));
     assert!((at(0.5) - 0.1).abs() < 1e-9, "{}", at(0.5));
     assert!((at(0.725) - 0.3).abs() < 1e-9, "{}", at(0.725));
-    assert!(
-        (at(0.99) - 0.5).abs() < 1e-9,
-        "above the last bound: {}",
-        at(0.99)
+    assert_eq!(
+        quantile(&samples, "roundhouse_lag", 0.99),
+        Some(Quantile::Above(0.5))
     );
     assert_eq!(quantile(&samples, "roundhouse_other", 0.5), None);
 }
@@ -100,6 +102,8 @@ fn a_hub_that_does_not_lead_says_that_it_does_not_count_and_not_that_there_is_no
             assert!(told.ends_with("only the hub that leads counts them"), "{drawn}");
             assert!(view.structured()[row].is_null());
         }
+        assert!(drawn.contains("only the hub that leads has one"), "{drawn}");
+        assert!(view.structured()["queueDepth"].is_null());
         let refused = leads(Port("127.0.0.1:9464"), standing).unwrap_err().to_string();
         for part in ["[E-FOLLOWS]", "127.0.0.1:9464", standing, "roundhouse-hub"] {
             assert!(refused.contains(part), "{part:?} is missing in\n{refused}");
@@ -139,9 +143,31 @@ fn what_happened_since_the_last_look_is_told_apart_from_what_was_before() {
         busy["dispatchToReady"]["count"], 1.0,
         "a series that was not there before"
     );
-    // A hub that was restarted in between has begun anew.
+    // A hub that was restarted in between has begun anew, with all that it counts, whatever has grown past what it was.
     let anew = look(&before, &after).structured();
-    assert_eq!(anew["pass"]["count"], 100.0);
+    assert_eq!(
+        (&anew["pass"]["count"], &anew["timesSince"]),
+        (&100.0.into(), &"start".into())
+    );
+    let slow = Metrics::default();
+    slow.pass_ended("done", Duration::from_secs(4));
+    for _ in 0..3 {
+        slow.ready("east", Duration::from_hours(2));
+    }
+    let anew = look(&slow.render(), &before);
+    let structured = anew.structured();
+    assert_eq!(
+        (&structured["dispatchToReady"]["count"], &structured["timesSince"]),
+        (&3.0.into(), &"start".into())
+    );
+    // What is above the last bound is not said to be at it.
+    assert!(
+        structured["dispatchToReady"]["p99Seconds"].is_null(),
+        "{structured}"
+    );
+    let bound = structured["dispatchToReady"]["p99AboveSeconds"].as_f64().unwrap();
+    let drawn = hub::draw(&anew, Format::Table);
+    assert!(drawn.contains(&format!("p99 more than {bound:.0} s")), "{drawn}");
 }
 
 fn tally(bundles: u64, ready: u64, failed: u64) -> Tally {

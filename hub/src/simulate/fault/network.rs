@@ -31,9 +31,13 @@ impl std::fmt::Debug for Network {
 /// The version of what a server stored so long ago.
 type Versions = dyn Fn(&str, Duration) -> Option<u64> + Send + Sync;
 
+/// Whether a step of this name has begun.
+type Begun = dyn Fn(&str) -> bool + Send + Sync;
+
 struct Inner {
     state: Mutex<State>,
     versions: OnceLock<Box<Versions>>,
+    begun: OnceLock<Box<Begun>>,
     /// Told whenever a rule or a partition comes or goes.
     changes: Changes,
     deaths: mpsc::UnboundedSender<String>,
@@ -92,6 +96,7 @@ impl Network {
         let inner = Inner {
             state: Mutex::new(state),
             versions: OnceLock::new(),
+            begun: OnceLock::new(),
             changes: Changes::default(),
             deaths,
             seen,
@@ -133,6 +138,25 @@ impl Network {
     pub fn set_versions(&self, versions: impl Fn(&str, Duration) -> Option<u64> + Send + Sync + 'static) {
         // A second one is not taken.
         let _ = self.0.versions.set(Box::new(versions));
+    }
+
+    /// Tells how to find out whether a step has begun, for [`Rule::from_step`]; the first one counts, and without it none has.
+    pub fn set_begun(&self, begun: impl Fn(&str) -> bool + Send + Sync + 'static) {
+        // A second one is not taken.
+        let _ = self.0.begun.set(Box::new(begun));
+    }
+
+    /// Whether the step has begun that a rule waits for, if it waits for one.
+    fn is_open(&self, rule: &Rule) -> bool {
+        let has_begun = |step: &String| self.0.begun.get().is_some_and(|begun| begun(step));
+        rule.from_step.as_ref().is_none_or(has_begun)
+    }
+
+    /// The faults that wait for a step which has not begun, by number.
+    pub fn waiting(&self) -> BTreeMap<u64, Rule> {
+        let state = self.0.state.lock();
+        let waiting = state.rules.iter().filter(|(_, rule)| !self.is_open(rule));
+        waiting.map(|(number, rule)| (*number, rule.clone())).collect()
     }
 
     /// The version of what a server stored so long ago, if that is known.
@@ -205,10 +229,10 @@ impl Network {
         self.changed();
     }
 
-    /// Turns everything off. Watches that have fallen silent stay so.
-    pub fn heal(&self) {
+    /// Turns everything off but these faults. Watches that have fallen silent stay so.
+    pub fn heal(&self, but: &BTreeMap<u64, Rule>) {
         let mut state = self.0.state.lock();
-        state.rules.clear();
+        state.rules.retain(|number, _| but.contains_key(number));
         state.cut_off.clear();
         state.held.clear();
         drop(state);
@@ -296,7 +320,8 @@ impl Network {
         plan.delay = dice.between(latency);
         for (number, rule) in rules.iter_mut() {
             let spent = rule.times == Some(0);
-            if spent || !rule.on.has(ends, request) || !dice.happens(rule.per_mille) {
+            let is_on = !spent && rule.on.has(ends, request) && self.is_open(rule);
+            if !is_on || !dice.happens(rule.per_mille) {
                 continue;
             }
             let applies = match &rule.effect {

@@ -273,6 +273,9 @@ impl fmt::Display for Rule {
             Side::Member => " to clusters",
             Side::Both => "",
         };
+        if let Some(step) = &self.from_step {
+            write!(f, "once step {step} begins, ")?;
+        }
         if self.per_mille < 1000 {
             write!(f, "{} in 1000 ", self.per_mille)?;
         }
@@ -304,6 +307,8 @@ pub struct Rule {
     pub per_mille: u16,
     /// How often at most.
     pub times: Option<u32>,
+    /// Nothing happens before this step of an application has begun.
+    pub from_step: Option<String>,
 }
 
 impl Rule {
@@ -314,6 +319,7 @@ impl Rule {
             effect,
             per_mille: 1000,
             times: None,
+            from_step: None,
         }
     }
 
@@ -323,6 +329,13 @@ impl Rule {
             per_mille,
             ..Rule::always(on, effect)
         }
+    }
+
+    /// Not before a step of this name has begun.
+    #[must_use]
+    pub fn once_begins(mut self, step: &str) -> Rule {
+        self.from_step = Some(step.to_owned());
+        self
     }
 
     /// To the next so many requests.

@@ -259,6 +259,11 @@ impl Monitor {
         self.inner.lock().story.begun.clone()
     }
 
+    /// Whether a step of this name has begun, of any application.
+    pub(super) fn has_begun(&self, step: &str) -> bool {
+        self.inner.lock().story.begun.contains(step)
+    }
+
     /// When it began to watch.
     pub(super) fn started(&self) -> Instant {
         self.start

@@ -249,7 +249,11 @@ impl fmt::Display for Act {
                     .unwrap_or("?")
                     .to_owned()
             };
-            format!("{} {}", text("/kind"), text("/metadata/name"))
+            let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
+            match namespace.filter(|namespace| !["", "default"].contains(namespace)) {
+                Some(namespace) => format!("{} {namespace}/{}", text("/kind"), text("/metadata/name")),
+                None => format!("{} {}", text("/kind"), text("/metadata/name")),
+            }
         };
         match self {
             Act::Apply(object) => write!(f, "{} is applied", named(object)),
@@ -271,7 +275,7 @@ impl fmt::Display for Act {
             Act::Backup(member) => write!(f, "{member} is backed up"),
             Act::Restore(member) => write!(f, "{member} is restored from its backup"),
             Act::Begin(fault, None) => write!(f, "{fault}"),
-            Act::Begin(fault, Some(lasting)) => write!(f, "{fault}, for {lasting:?}"),
+            Act::Begin(fault, Some(lasting)) => write!(f, "{fault}, for {}", words::time(*lasting)),
             Act::Heal => write!(f, "all faults end"),
             Act::EndWatches(on, how) => write!(f, "watches of {:?} end: {how:?}", on.who),
             Act::KillAt { who, moment, .. } => write!(f, "{who} is doomed: {moment:?}"),

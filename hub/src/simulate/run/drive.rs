@@ -48,6 +48,15 @@ const TRIED_AGAIN: Duration = Duration::from_secs(160);
 /// Somebody who helps looks at what waits so often.
 const HELPS: Duration = Duration::from_secs(60);
 
+/// The first thing that waits, and how many others do: they are all told at the end.
+fn in_short(waits: &[String]) -> String {
+    match waits {
+        [] => "nothing".to_owned(),
+        [one] => one.clone(),
+        [first, rest @ ..] => format!("{first}; {}", words::more(rest.len())),
+    }
+}
+
 /// What is to be done when.
 #[derive(Default)]
 struct Due {
@@ -140,6 +149,8 @@ struct Driver<'a> {
     /// The faults of the network that cues began, by cue and number.
     begun: Vec<(usize, u64)>,
     missed: Vec<Missed>,
+    /// When it was known how the run ends.
+    known_at: Option<Duration>,
 }
 
 /// Runs the script on its stage.
@@ -158,6 +169,7 @@ pub(super) async fn drive(stage: Stage, script: &Script) -> Outcome {
         looked_for_resumes: None,
         begun: Vec::new(),
         missed: Vec::new(),
+        known_at: None,
     };
     driver.whole().await
 }
@@ -198,7 +210,11 @@ impl Driver<'_> {
         }
         let struck = |(_, rule): &(usize, u64)| stage.network.has_struck(*rule);
         let idle = self.begun.iter().filter(|begun| !struck(begun));
-        self.missed.extend(idle.map(|(cue, _)| Missed::Fault(*cue)));
+        self.missed
+            .extend(idle.map(|(cue, rule)| match stage.unbegun.contains(rule) {
+                true => Missed::Unbegun(*cue),
+                false => Missed::Fault(*cue),
+            }));
         let resumes = (0..self.script.resumes.len()).filter(|n| !self.resumed.contains(n));
         self.missed.extend(resumes.map(Missed::Resume));
         stage.shelves.count();
@@ -222,6 +238,7 @@ impl Driver<'_> {
             delivered_at: self.delivered_at.filter(|_| waits.is_empty()),
             waits,
             took: stage.now(),
+            known_at: self.known_at,
             writes: trace.writes(),
             revisions,
             decisions: stage.monitor.decisions(),
@@ -240,7 +257,7 @@ impl Driver<'_> {
             }
             if Instant::now() >= until {
                 self.stage
-                    .fail(format!("the fleet does not join: {}", waits.join("; ")));
+                    .fail(format!("the fleet does not join: {}", in_short(&waits)));
                 return false;
             }
             self.pass(Instant::now() + LOOKS).await;
@@ -277,6 +294,7 @@ impl Driver<'_> {
 
     async fn cues(&mut self) {
         let mut base = Instant::now();
+        let mut settles = None;
         let all = in_order(&self.script.cues);
         for (n, (index, cue)) in all.iter().enumerate() {
             if self.is_over(base + cue.at) {
@@ -297,11 +315,23 @@ impl Driver<'_> {
                 base = Instant::now();
             }
             if let Act::Settle { idle, within } = cue.act {
+                settles = Some((within, idle));
                 self.settle(within, Some(idle)).await;
                 base = Instant::now();
                 if self.is_over(base) {
                     self.never(&all[n..]);
                     return;
+                }
+            }
+            if let (Act::Heal, Some((within, idle))) = (&cue.act, settles) {
+                // What waits for a step meets it, when what held that up has ended.
+                while self.stage.heals_in_part() {
+                    self.settle(within, Some(idle)).await;
+                    base = Instant::now();
+                    if self.is_over(base) {
+                        self.never(&all[n..]);
+                        return;
+                    }
                 }
             }
             let later = self.stage.perform(&cue.act).await;
@@ -405,6 +435,7 @@ impl Driver<'_> {
         let failures = self.stage.failures.len();
         let began = Instant::now();
         let Settled { took, waits, idle } = self.settle(within, idle).await;
+        self.known_at = Some(self.stage.now());
         if took.is_some() {
             self.agrees(began).await;
             self.rests(quiet).await;
@@ -416,18 +447,24 @@ impl Driver<'_> {
             && matches!(self.script.until, Until::Delivered { .. })
             && self.stage.failures.len() == failures
         {
-            self.stage.fail(format!("not delivered: {}", waits.join("; ")));
+            self.stage.fail(format!("not delivered: {}", in_short(&waits)));
         }
         (took, waits)
     }
 
     /// What the script has for later than its end does not happen.
     fn never(&mut self, cues: &[(usize, &Cue)]) {
-        let is_missed = |act: &Act| !matches!(act, Act::Settle { .. } | Act::Await { .. } | Act::Heal);
-        let missed: Vec<&(usize, &Cue)> = cues.iter().filter(|(_, cue)| is_missed(&cue.act)).collect();
+        // What is on at the end is told with what waits then.
+        let is_on = !self.stage.faults().is_empty();
+        let is_told = |act: &Act| match act {
+            Act::Settle { .. } | Act::Await { .. } => false,
+            Act::Heal => is_on,
+            _ => true,
+        };
+        let missed: Vec<&(usize, &Cue)> = cues.iter().filter(|(_, cue)| is_told(&cue.act)).collect();
         let never: Vec<String> = missed.iter().map(|(_, cue)| cue.act.to_string()).collect();
-        self.missed
-            .extend(missed.iter().map(|(index, _)| Missed::Cue(*index)));
+        let acts = missed.iter().filter(|(_, cue)| !matches!(cue.act, Act::Heal));
+        self.missed.extend(acts.map(|(index, _)| Missed::Cue(*index)));
         if !never.is_empty() {
             self.stage.tell(format!("never: {}", never.join("; ")));
         }
@@ -530,10 +567,16 @@ impl Driver<'_> {
                     && eased.is_none_or(|at| at.elapsed() >= TRIED_AGAIN)
             }) {
                 let Some(after) = self.moves_on_after(within.saturating_sub(began.elapsed())).await else {
-                    self.stage.tell(format!(
-                        "nothing further happens; what waits: {}",
-                        waits.join("; ")
-                    ));
+                    let how = match self.moves_on_after(Duration::MAX).await {
+                        Some(after) => format!(
+                            "nothing further happens within {}, and something does after {}",
+                            words::time(within),
+                            words::time(after)
+                        ),
+                        None => "nothing further happens".to_owned(),
+                    };
+                    self.stage
+                        .tell(format!("{how}; what waits: {}", in_short(&waits)));
                     return Settled {
                         took: None,
                         waits,
@@ -557,17 +600,18 @@ impl Driver<'_> {
                 self.stage.fail(format!(
                     "nothing further happens, and it is not quiet: {} of nothing but times; what waits: {}",
                     words::counted(of_times, "write"),
-                    waits.join("; ")
+                    in_short(&waits)
                 ));
                 return Settled::waiting(waits);
             }
             if delivered.is_none() && began.elapsed() >= within {
-                let mut why = waits.join("; ");
+                let mut why = in_short(&waits);
                 if of_times > 0 {
                     let writes = words::counted(of_times, "write");
                     why = format!("{why}; since something happened there were {writes} of nothing but times");
                 }
-                self.stage.fail(format!("not delivered after {within:?}: {why}"));
+                self.stage
+                    .fail(format!("not delivered after {}: {why}", words::time(within)));
                 return Settled::waiting(waits);
             }
             looked = Some((then, at, waits));

@@ -1,6 +1,10 @@
 //! Whether everything is delivered, and what waits if not.
 
-use crate::{dispatch::removal::WINDOW, leader::Standing, simulate::Fleet};
+use crate::{
+    dispatch::{failure, removal::WINDOW},
+    leader::Standing,
+    simulate::Fleet,
+};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -16,9 +20,6 @@ use roundhouse_api::{
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeSet, fmt::Debug};
 
-/// As many things that wait are named.
-const NAMED: usize = 8;
-
 /// What waits for something; nothing if everything is delivered and everybody is there. Removals that wait for a person are
 /// among it with `held_waits`.
 pub(super) async fn waits(fleet: &Fleet, held_waits: bool) -> Vec<String> {
@@ -32,11 +33,6 @@ pub(super) async fn waits(fleet: &Fleet, held_waits: bool) -> Vec<String> {
     }
     let away = fleet.members().into_iter().filter(|name| !fleet.runs_agent(name));
     waits.extend(away.map(|name| format!("the agent of {name} does not run")));
-    if waits.len() > NAMED {
-        let more = waits.len() - NAMED;
-        waits.truncate(NAMED);
-        waits.push(format!("and {more} more"));
-    }
     waits
 }
 
@@ -83,7 +79,8 @@ fn application(application: &Application, held_waits: bool) -> Option<String> {
         .map(|c| format!("{} {}: {}", c.type_, c.reason, c.message))
         .collect();
     Some(format!(
-        "application {} is {phase}{unseen} [{}] {}",
+        "application {}/{} is {phase}{unseen} [{}] {}",
+        application.namespace().unwrap_or_default(),
         application.name_any(),
         steps.join(", "),
         conditions.join("; ")
@@ -191,8 +188,11 @@ fn bundle(bundle: &Bundle) -> Option<String> {
     let reported = match status.observed_generation {
         None => "is not reported yet".to_owned(),
         Some(reported) => format!(
-            "is reported at generation {reported}: {} of {} applied, {} failed",
-            counts.applied, counts.total, counts.failed
+            "is reported at generation {reported}: {}",
+            match counts.failed {
+                0 => format!("{} of {} applied", counts.applied, counts.total),
+                _ => failure(&status),
+            }
         ),
     };
     Some(format!("{name} at generation {generation} {reported}"))
@@ -267,7 +267,7 @@ mod tests {
         );
         assert_eq!(
             super::application(&asks, true).unwrap(),
-            "application web is Running [] DeletesHeld ConfirmationNeeded: 3 clusters would lose it"
+            "application default/web is Running [] DeletesHeld ConfirmationNeeded: 3 clusters would lose it"
         );
         // Unless whoever wrote the script looks for itself.
         assert_eq!(super::application(&asks, false), None);
@@ -279,8 +279,9 @@ mod tests {
             ("True", "c1 would lose it", "; DeletesHeld why: c1 would lose it"),
         ] {
             let waits = super::application(&of("unhealthy", held, "why", message), true).unwrap();
-            let expected =
-                format!("application web is Unhealthy [] Delivered NotReady: 6/8 clusters ready{told}");
+            let expected = format!(
+                "application default/web is Unhealthy [] Delivered NotReady: 6/8 clusters ready{told}"
+            );
             assert_eq!(waits, expected);
         }
     }

@@ -53,6 +53,8 @@ pub enum Missed {
     Cue(usize),
     /// The fault of the network that this cue began befell nobody.
     Fault(usize),
+    /// It had ended when the step began that it waited for, or that never did.
+    Unbegun(usize),
     /// This one of [`Script::resumes`](super::Script::resumes) found no run to let go on.
     Resume(usize),
 }
@@ -91,6 +93,8 @@ pub struct Outcome {
     pub waits: Vec<String>,
     /// Virtual time that it took.
     pub took: Duration,
+    /// When it was known how it ends, if that was before: for some time after it nothing may be written.
+    pub known_at: Option<Duration>,
     /// Writes of all servers that changed something, heartbeats aside.
     pub writes: usize,
     /// Revisions of all servers at the end: with the digest of the trace they tell one run from another.
@@ -125,6 +129,7 @@ impl Outcome {
             delivered_at: None,
             waits: Vec::new(),
             took: Duration::ZERO,
+            known_at: None,
             writes: 0,
             revisions: BTreeMap::new(),
             decisions: Vec::new(),

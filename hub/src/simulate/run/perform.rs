@@ -10,14 +10,14 @@ use crate::{
     restored,
     simulate::{
         Ends, HUB, HarnessError,
-        fault::{DiskFault, Ending, Kind, On},
+        fault::{DiskFault, Ending, Kind, On, Rule},
         monitor::Note,
     },
     words,
 };
 use roundhouse_apiserver::MemoryStore;
 use serde_json::{Value, json};
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// A process that ended because its disk failed is started again after this.
@@ -116,7 +116,8 @@ impl Stage {
             }
             Act::Heal => {
                 self.tell(act.to_string());
-                self.heal();
+                self.unbegun.extend(self.network.waiting().into_keys());
+                self.heal(&BTreeMap::new());
                 return None;
             }
             Act::EndWatches(on, how) => {
@@ -400,10 +401,23 @@ impl Stage {
         }
     }
 
-    fn heal(&mut self) {
-        self.endless.clear();
+    /// Ends what has begun, where something waits for a step that has not. Whether there was something to end.
+    pub(super) fn heals_in_part(&mut self) -> bool {
+        let waiting = self.network.waiting();
+        let others = self.faults().len() > waiting.len() || !self.down.is_empty();
+        if waiting.is_empty() || !others {
+            return false;
+        }
+        self.tell("all faults end that have begun");
+        self.heal(&waiting);
+        true
+    }
+
+    fn heal(&mut self, but: &BTreeMap<u64, Rule>) {
+        let left = but.values().map(|rule| Fault::Network(rule.clone()).to_string());
+        self.endless = left.collect();
         self.overlaps.take();
-        self.network.heal();
+        self.network.heal(but);
         self.monitor.note(&Note::Eased);
         self.skews.heal();
         self.shelves.heal();

@@ -58,6 +58,8 @@ pub(super) struct Stage {
     pub(super) endless: Vec<String>,
     /// The fault of the network that began last, by its number.
     pub(super) newest_rule: Option<u64>,
+    /// Those that ended before the step began that they waited for.
+    pub(super) unbegun: BTreeSet<u64>,
     /// How long somebody is away whose doom has come.
     pub(super) away: BTreeMap<String, Duration>,
     /// What members stored when they were backed up.
@@ -120,6 +122,8 @@ impl Stage {
         }
         let told = monitor.clone();
         network.set_versions(move |server, ago| told.version(server, ago));
+        let told = monitor.clone();
+        network.set_begun(move |step| told.has_begun(step));
         network.set_latency(script.latency.clone());
         network.set_hubs(&script.hubs);
         let fleet = Fleet::start(options).await?;
@@ -145,6 +149,7 @@ impl Stage {
             overlaps: Overlaps::default(),
             endless: Vec::new(),
             newest_rule: None,
+            unbegun: BTreeSet::new(),
             away: BTreeMap::new(),
             backups: BTreeMap::new(),
             hub_backup: None,
@@ -170,7 +175,8 @@ impl Stage {
 
     /// The faults that are on, in sentences; but for somebody who does not run.
     pub(super) fn faults(&self) -> Vec<String> {
-        let cut: Vec<String> = self.cut_off.names().cloned().collect();
+        let mut cut: Vec<String> = self.cut_off.names().cloned().collect();
+        cut.sort_by_cached_key(|name| words::in_order(name));
         let is = if cut.len() == 1 { "is" } else { "are" };
         let sentence = (!cut.is_empty()).then(|| format!("{} {is} cut off", words::listed(&cut, NAMED)));
         sentence.into_iter().chain(self.endless.iter().cloned()).collect()

@@ -4,7 +4,7 @@ use super::line::{Line, SECOND, WHO, all, send};
 use crate::simulate::fault::{Asks, Effect, Kind, Moment, On, Parties, Rule, Side, When};
 use http::Method;
 use serde_json::json;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 const TIMED_OUT: &str = "a simulated fault: the connection timed out";
@@ -254,7 +254,7 @@ async fn a_fault_befalls_those_whom_it_is_about_and_so_often_as_it_is_to() {
 async fn latency_is_no_fault_and_no_end_of_faults_ends_it() {
     let line = Line::new();
     line.network.set_latency(SECOND..=SECOND);
-    line.network.heal();
+    line.network.heal(&BTreeMap::new());
     let began = Instant::now();
     assert_eq!(line.create("a").await.0, Ok(201));
     assert_eq!(began.elapsed(), SECOND);
