@@ -19,7 +19,10 @@ use crate::{
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use roundhouse_api::{
-    application::{Found, StepPhase, Unresolved, ValidApplication, Violation, references, resolve, validate},
+    application::{
+        Found, StepPhase, Unresolved, ValidApplication, Violation, WorkflowStatus, references, resolve,
+        validate,
+    },
     bundle::{ApplicationRef, Bundle},
     cluster::Cluster,
     decision::{Decision, DecisionSpec, OverrideError},
@@ -240,21 +243,23 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
     };
     let (decisions, observed) = (cache.decisions(&key), cache.bundles(&key));
     let workflow = stored.as_ref().and_then(|stored| stored.status.workflow.as_ref());
+    let run = workflow.filter(|workflow| delivery.spec.is_of(workflow));
+    let has_succeeded = |run: &WorkflowStatus| run.finished && run.status == Some(StepPhase::Succeeded);
     let request = Request {
         cache,
         delivery: &delivery,
         decisions: &decisions,
         observed: &observed,
         // What another run comes to know is not known before.
-        patches: match workflow.filter(|workflow| delivery.spec.is_of(workflow)) {
-            Some(workflow) => workflow::patches(&delivery.spec, Some(workflow)),
+        patches: match run {
+            Some(run) => workflow::patches(&delivery.spec, Some(run)),
             None => workflow::patches_ahead(&delivery.spec),
         },
+        succeeded: run.is_some_and(has_succeeded),
         now,
     };
     let (placed, plan) = request.look();
-    let run = workflow.filter(|workflow| delivery.spec.is_of(workflow));
-    let stopped = run.is_some_and(|run| run.finished && run.status != Some(StepPhase::Succeeded));
+    let stopped = run.is_some_and(|run| run.finished && !has_succeeded(run));
     let passed = request.passed(&workflow::reach(&delivery.spec, workflow));
     let (objects, bundles_of_steps) = objects::ahead(&Known {
         delivery: &delivery,
@@ -361,6 +366,8 @@ struct Request<'a> {
     decisions: &'a BTreeMap<String, Arc<Decision>>,
     observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
     patches: BTreeMap<String, Vec<ResolvedPatch>>,
+    /// Whether its run has succeeded.
+    succeeded: bool,
     now: Timestamp,
 }
 
@@ -410,6 +417,7 @@ impl Request<'_> {
             epoch: self.cache.highest_epoch(),
             valid: &delivery.valid,
             reach,
+            succeeded: self.succeeded,
             workloads: &delivery.workloads,
             content: &delivery.content,
             faults,

@@ -35,6 +35,8 @@ pub(super) struct Request<'a> {
     pub(super) valid: &'a ValidApplication,
     /// Of each placing step.
     pub(super) reach: &'a [Option<Reach>],
+    /// The run has succeeded: each of its steps was decided, whatever is left of that.
+    pub(super) succeeded: bool,
     pub(super) workloads: &'a [Workload],
     pub(super) fleet: &'a Fleet,
     /// The application's stored Decisions, by step.
@@ -245,7 +247,7 @@ fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &
         let stored = request.stored.get(&step.name);
         let undecided = || match stored {
             Some(stored) => stored.spec.revision != request.revision,
-            None => never_decided(request, &step.name),
+            None => !request.succeeded && never_decided(request, &step.name),
         };
         let reach = match (*reach)? {
             // It stopped before anything was decided for this revision, so nothing of it was dispatched.

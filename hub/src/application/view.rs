@@ -150,6 +150,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
         epoch: known.epoch,
         valid: &delivery.valid,
         reach: &reach,
+        succeeded,
         workloads: &delivery.workloads,
         fleet: &fleet,
         stored: &stored,

@@ -10,6 +10,7 @@ use roundhouse_api::{
     application::{ApplicationPhase, OVERCOMMITTED},
     cluster::Cluster,
     condition,
+    decision::Decision,
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
@@ -314,5 +315,54 @@ async fn a_rule_that_may_match_nothing_holds_up_nothing() {
         "waiting: no cluster is chosen; placement is not satisfied: rule mars matches no cluster (selector region=mars; 3 \
          clusters have region=east, 2 clusters have region=west); label a cluster or change the rule",
         "the first step waits"
+    );
+}
+
+/// What is on a cluster is of three steps, and only the last of them is named there.
+#[tokio::test(start_paused = true)]
+async fn decisions_that_are_lost_are_made_again_and_no_component_is_left_out_meanwhile() {
+    let world = World::five().await;
+    let component = |name: &str| {
+        json!({"name": name, "type": "k8s-objects", "properties": {"objects": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}]}})
+    };
+    let step = |name: &str| {
+        json!({"name": format!("step-{name}"), "type": "apply-component",
+        "properties": {"component": name, "placement": [{"clusterSelector": {"region": "east"}}]}})
+    };
+    let names = ["a", "b", "c"];
+    let spec = json!({"components": names.map(component), "workflow": {"steps": names.map(step)}});
+    world.apply("app", spec).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.rest().await;
+    let generations = async || {
+        let mut all = Vec::new();
+        for cluster in EAST {
+            let bundle = world.bundle(cluster, "app").await.unwrap();
+            assert_eq!(bundle.spec.workload.manifests.len(), 3, "{cluster}");
+            all.push(bundle.metadata.generation);
+        }
+        all
+    };
+    let before = generations().await;
+    let decisions: Api<Decision> = Api::namespaced(world.client.clone(), "default");
+    decisions
+        .delete_collection(&DeleteParams::default(), &Default::default())
+        .await
+        .unwrap();
+    world
+        .until("app", "every step is decided again", async |world: &World| {
+            let mut found = 0;
+            for name in names {
+                found += usize::from(world.decision(&format!("app-step-{name}")).await.is_some());
+            }
+            (found == 3).then_some(())
+        })
+        .await;
+    world.rest().await;
+    assert_eq!(
+        generations().await,
+        before,
+        "nothing was left out and brought back"
     );
 }

@@ -93,7 +93,7 @@ pub(super) fn cluster(subject: &Subject, cluster: &str, verdicts: &[Verdict]) ->
                 "ways": search.flips.iter().map(|f| flip(subject, cluster, f)).collect::<Vec<_>>(),
             })
         });
-        json!({
+        let mut value = json!({
             "step": answer.step,
             "placed": verdict.kept.as_ref().map_or(answer.reason.is_placed(), |kept| kept.placed),
             "reason": verdict.kept.as_ref().map_or(answer.reason.code(), |_| "Held"),
@@ -104,7 +104,11 @@ pub(super) fn cluster(subject: &Subject, cluster: &str, verdicts: &[Verdict]) ->
             "decisive": decisive.map(condition),
             "conditions": answer.conditions.iter().map(condition).collect::<Vec<_>>(),
             "flips": flips,
-        })
+        });
+        if verdict.ended {
+            value["runEnded"] = json!(true);
+        }
+        value
     });
     json!({
         "application": subject.setting.application,

@@ -120,12 +120,12 @@ fn url(text: &str) -> Result<String, String> {
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     // What no hub would be asked for is said without one.
-    labels(&args.labels)?;
+    let labels = labels(&args.labels)?;
     let config = kubeconfig::config(args.kubeconfig.as_deref()).await?;
     let reached = Hub::of(&config, args.hub_url.as_deref(), args.hub_ca.as_deref())?;
     let client = hub::connect(args.kubeconfig.as_deref()).await?;
     let (cluster, name) = (&args.cluster, args.cluster.as_str());
-    let Asked { serial, anew } = ask(&client, &args).await?;
+    let Asked { serial, anew } = ask(&client, &args, labels).await?;
     let printed = async {
         let method = prepared(&client, cluster, serial, args.timeout).await?;
         let (token, until) = token::given(&client, cluster, args.ttl).await?;
@@ -163,9 +163,8 @@ struct Asked {
 }
 
 /// Writes the invitation into the Cluster, which ends what its agent was: only where a token can be given for it.
-async fn ask(client: &Client, args: &Args) -> Result<Asked, Failure> {
+async fn ask(client: &Client, args: &Args, labels: BTreeMap<String, String>) -> Result<Asked, Failure> {
     let cluster = &args.cluster;
-    let labels = labels(&args.labels)?;
     let found = find(client, cluster).await?;
     let anew = found.is_some();
     if let Some(found) = &found {
@@ -458,7 +457,10 @@ mod tests {
         ] {
             let (server, clusters) = hub(tokens).await;
             let client = Client::new(server.service_as(Some(who)), "default");
-            let failure = ask(&client, &args("c1")).await.unwrap_err().to_string();
+            let failure = ask(&client, &args("c1"), BTreeMap::new())
+                .await
+                .unwrap_err()
+                .to_string();
             for part in [
                 "invite cluster c1 with",
                 "[E-TOKEN]",
@@ -468,7 +470,7 @@ mod tests {
                 assert!(failure.contains(part), "{part:?} is missing in\n{failure}");
             }
             assert_eq!(clusters.get("c1").await.unwrap().spec.serial, 3);
-            assert!(ask(&client, &args("c2")).await.is_err());
+            assert!(ask(&client, &args("c2"), BTreeMap::new()).await.is_err());
             assert!(clusters.get_opt("c2").await.unwrap().is_none());
         }
     }
@@ -477,7 +479,7 @@ mod tests {
     async fn where_a_token_can_be_given_the_serial_grows_and_a_failure_says_so() {
         let (server, clusters) = hub(true).await;
         let client = Client::new(server.service_as(Some(Identity::admin())), "default");
-        let asked = ask(&client, &args("c1")).await.unwrap();
+        let asked = ask(&client, &args("c1"), BTreeMap::new()).await.unwrap();
         assert!(asked.serial > 3 && asked.anew, "{asked:?}");
         assert_eq!(clusters.get("c1").await.unwrap().spec.serial, asked.serial);
         let cluster = ClusterName::new("c1").unwrap();
@@ -491,7 +493,7 @@ mod tests {
         ] {
             assert!(failure.contains(part), "{part:?} is missing in\n{failure}");
         }
-        let asked = ask(&client, &args("c2")).await.unwrap();
+        let asked = ask(&client, &args("c2"), BTreeMap::new()).await.unwrap();
         assert!(!asked.anew);
         let failure = not_printed(Failure::new("E-X", "x"), &cluster, asked.serial, asked.anew).to_string();
         assert_eq!(failure, "error: x [E-X]\ntry:   the same command again");
@@ -504,15 +506,8 @@ mod tests {
         let labels = json!({"metadata": {"labels": {"region": "west"}}});
         super::hub::patch_cluster(&client, "c1", &labels).await.unwrap();
         let asked = async |cluster: &str, labels: &[&str]| {
-            let labels = labels.iter().map(ToString::to_string).collect();
-            ask(
-                &client,
-                &Args {
-                    labels,
-                    ..args(cluster)
-                },
-            )
-            .await
+            let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+            ask(&client, &args(cluster), super::labels(&labels)?).await
         };
         for (labels, says) in [
             (

@@ -76,7 +76,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE[@TIME]")]
     then: Vec<Then>,
     /// Of the clusters that a step places on, so many refuse what the agent writes of applications, as an admission webhook does,
-    /// from when the step begins until nothing further happens; a step of a version of --then, or one that waits until something
+    /// from when a step of this name first begins until nothing further happens; a step of a version of --then, or one that waits until something
     /// lost is back, meets it all the same. The seed chooses which; may be repeated, for other steps
     #[arg(long, value_name = "STEP:N%")]
     fail: Vec<Fail>,

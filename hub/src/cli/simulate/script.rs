@@ -353,7 +353,7 @@ fn in_patience(args: &Args) -> Result<(), Failure> {
         let ways = [
             Some("a longer --within"),
             (within > asked::PATIENCE).then_some("a shorter --patience"),
-            (lasting && args.fail.is_empty()).then_some("--lose with @TIME+DURATION"),
+            (lasting && args.fail.is_empty() && !args.forever).then_some("--lose with @TIME+DURATION"),
         ];
         let ways: Vec<&str> = ways.into_iter().flatten().collect();
         return Err(Failure::new("E-TIME", what)

@@ -47,7 +47,9 @@ impl Line {
 
     /// Whether it says only that something is still to come.
     fn is_to_come(&self) -> bool {
-        self.what.contains(": step ") && self.what.ends_with(" is Pending")
+        let step = self.what.split_once(": step ").map(|(_, step)| step);
+        let step = step.and_then(|step| step.strip_suffix(" is Pending"));
+        step.is_some_and(|name| !name.contains(' '))
     }
 }
 

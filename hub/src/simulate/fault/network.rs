@@ -372,7 +372,9 @@ impl Network {
             ..
         } = &mut *state;
         let delays = rules.iter().filter_map(|(number, rule)| match &rule.effect {
-            Effect::DelayFrames(range) if rule.on.has_ends(ends) => Some((number, range, rule.per_mille)),
+            Effect::DelayFrames(range) if rule.on.has_ends(ends) && self.is_open(rule) => {
+                Some((number, range, rule.per_mille))
+            }
             _ => None,
         });
         let mut delay = Duration::ZERO;

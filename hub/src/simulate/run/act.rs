@@ -275,7 +275,10 @@ impl fmt::Display for Act {
             Act::Backup(member) => write!(f, "{member} is backed up"),
             Act::Restore(member) => write!(f, "{member} is restored from its backup"),
             Act::Begin(fault, None) => write!(f, "{fault}"),
-            Act::Begin(fault, Some(lasting)) => write!(f, "{fault}, for {}", words::time(*lasting)),
+            Act::Begin(fault, Some(lasting)) => match lasting.subsec_nanos() {
+                0 => write!(f, "{fault}, for {}", words::time(*lasting)),
+                _ => write!(f, "{fault}, for {lasting:?}"),
+            },
             Act::Heal => write!(f, "all faults end"),
             Act::EndWatches(on, how) => write!(f, "watches of {:?} end: {how:?}", on.who),
             Act::KillAt { who, moment, .. } => write!(f, "{who} is doomed: {moment:?}"),

@@ -48,7 +48,7 @@ const TRIED_AGAIN: Duration = Duration::from_secs(160);
 /// Somebody who helps looks at what waits so often.
 const HELPS: Duration = Duration::from_secs(60);
 
-/// The first thing that waits, and how many others do: they are all told at the end.
+/// The first thing that waits, and how many others do: [`Outcome::waits`] has them all.
 fn in_short(waits: &[String]) -> String {
     match waits {
         [] => "nothing".to_owned(),
@@ -324,8 +324,14 @@ impl Driver<'_> {
                 }
             }
             if let (Act::Heal, Some((within, idle))) = (&cue.act, settles) {
-                // What waits for a step meets it, when what held that up has ended.
-                while self.stage.heals_in_part() {
+                // What waits for a step meets it, when what held that up has ended; as long as that moves anything.
+                let failures = self.stage.failures.len();
+                let mut waiting = usize::MAX;
+                while self.stage.failures.len() == failures
+                    && self.stage.network.waiting().len() < waiting
+                    && self.stage.heals_in_part()
+                {
+                    waiting = self.stage.network.waiting().len();
                     self.settle(within, Some(idle)).await;
                     base = Instant::now();
                     if self.is_over(base) {
@@ -569,7 +575,7 @@ impl Driver<'_> {
                 let Some(after) = self.moves_on_after(within.saturating_sub(began.elapsed())).await else {
                     let how = match self.moves_on_after(Duration::MAX).await {
                         Some(after) => format!(
-                            "nothing further happens within {}, and something does after {}",
+                            "nothing further happens in what is left of {}, and something does after {}",
                             words::time(within),
                             words::time(after)
                         ),

@@ -12,7 +12,7 @@ use roundhouse_api::{
     application::{
         Application, ApplicationPhase, CLUSTERS_SEEN, DELETES_HELD, StepKind, StepPhase, validate,
     },
-    bundle::Bundle,
+    bundle::{Bundle, BundlePhase},
     cluster::{AVAILABLE, Cluster},
     condition,
     placement::{Placement, Toleration},
@@ -189,9 +189,9 @@ fn bundle(bundle: &Bundle) -> Option<String> {
         None => "is not reported yet".to_owned(),
         Some(reported) => format!(
             "is reported at generation {reported}: {}",
-            match counts.failed {
-                0 => format!("{} of {} applied", counts.applied, counts.total),
-                _ => failure(&status),
+            match (status.phase, counts.failed) {
+                (Some(BundlePhase::Failed), _) | (_, 1..) => failure(&status),
+                _ => format!("{} of {} applied", counts.applied, counts.total),
             }
         ),
     };

@@ -12,6 +12,8 @@ use std::{
     time::Duration,
 };
 
+/// Sentences whose objects are looked up in the trace when something went wrong.
+const TOLD: usize = 20;
 /// Entries of the trace that are printed when something went wrong.
 const PRINTED: usize = 80;
 /// So long after the first promise was broken.
@@ -183,14 +185,16 @@ impl fmt::Display for Outcome {
         for broken in self.broken.iter().take(10) {
             writeln!(f, "BROKEN {broken}")?;
         }
+        for waits in &self.waits {
+            writeln!(f, "WAITS {waits}")?;
+        }
         for event in &self.timeline {
             writeln!(f, "{}  {event}", at(event.at))?;
         }
         let broken = self.broken.iter().map(|broken| broken.object.clone());
-        let named = self
-            .failures
-            .iter()
-            .flat_map(|failure| self.trace.named_in(&failure.what));
+        let failures = self.failures.iter().map(|failure| &failure.what);
+        let told = failures.chain(&self.waits).take(TOLD);
+        let named = told.flat_map(|what| self.trace.named_in(what));
         let objects: Vec<_> = broken.chain(named).collect();
         let first = self.broken.iter().map(|broken| broken.at);
         let first = first.chain(self.failures.iter().map(|failure| failure.at)).min();

@@ -240,7 +240,10 @@ impl Stage {
                 | Fault::Killed(_)
                 | Fault::PowerCut,
             ) => {}
-            (None, fault) => self.endless.push(fault.to_string()),
+            (None, fault) => {
+                let rule = self.newest_rule.filter(|_| matches!(fault, Fault::Network(_)));
+                self.endless.push((rule, fault.to_string()));
+            }
             (Some(_), _) => {}
         }
         lasting.map(|lasting| (lasting, later))
@@ -404,18 +407,23 @@ impl Stage {
     /// Ends what has begun, where something waits for a step that has not. Whether there was something to end.
     pub(super) fn heals_in_part(&mut self) -> bool {
         let waiting = self.network.waiting();
-        let others = self.faults().len() > waiting.len() || !self.down.is_empty();
+        let waits = |(rule, _): &(Option<u64>, String)| rule.is_some_and(|rule| waiting.contains_key(&rule));
+        let others =
+            !self.endless.iter().all(waits) || self.cut_off.names().next().is_some() || !self.down.is_empty();
         if waiting.is_empty() || !others {
             return false;
         }
         self.tell("all faults end that have begun");
         self.heal(&waiting);
+        for rule in waiting.values() {
+            self.tell_of_agents(&rule.on, |agent| Note::Hindered(agent, None));
+        }
         true
     }
 
     fn heal(&mut self, but: &BTreeMap<u64, Rule>) {
-        let left = but.values().map(|rule| Fault::Network(rule.clone()).to_string());
-        self.endless = left.collect();
+        let stays = |rule: &Option<u64>| rule.is_some_and(|rule| but.contains_key(&rule));
+        self.endless.retain(|(rule, _)| stays(rule));
         self.overlaps.take();
         self.network.heal(but);
         self.monitor.note(&Note::Eased);

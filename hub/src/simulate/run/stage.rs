@@ -54,8 +54,8 @@ pub(super) struct Stage {
     pub(super) eased: Option<Instant>,
     /// Clocks, disks and pauses that are on.
     pub(super) overlaps: Overlaps,
-    /// Other faults that are on until somebody ends them, as sentences.
-    pub(super) endless: Vec<String>,
+    /// Other faults that are on until somebody ends them, as sentences; those of the network with their numbers.
+    pub(super) endless: Vec<(Option<u64>, String)>,
     /// The fault of the network that began last, by its number.
     pub(super) newest_rule: Option<u64>,
     /// Those that ended before the step began that they waited for.
@@ -179,7 +179,8 @@ impl Stage {
         cut.sort_by_cached_key(|name| words::in_order(name));
         let is = if cut.len() == 1 { "is" } else { "are" };
         let sentence = (!cut.is_empty()).then(|| format!("{} {is} cut off", words::listed(&cut, NAMED)));
-        sentence.into_iter().chain(self.endless.iter().cloned()).collect()
+        let endless = self.endless.iter().map(|(_, fault)| fault.clone());
+        sentence.into_iter().chain(endless).collect()
     }
 
     /// What was done, and what became of it, in order.

@@ -214,6 +214,7 @@ fn what_a_run_that_was_terminated_did_not_reach_is_not_placed() {
         "{text}"
     );
     assert_eq!(hub.explained("e1")[0]["flips"], Value::Null);
+    assert_eq!(hub.explained("e1")[0]["runEnded"], true);
     // A step that had begun and decided nothing was not passed, unless what it dispatched says otherwise.
     let mut begun = hub.clone();
     begun.workflow.as_mut().unwrap()["steps"][1] = step("west", Some("1970-01-01T00:00:00Z"));
