@@ -19,10 +19,7 @@ use crate::{
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use roundhouse_api::{
-    application::{
-        Found, StepPhase, Unresolved, ValidApplication, Violation, WorkflowStatus, references, resolve,
-        validate,
-    },
+    application::{Found, StepPhase, Unresolved, ValidApplication, Violation, references, resolve, validate},
     bundle::{ApplicationRef, Bundle},
     cluster::Cluster,
     decision::{Decision, DecisionSpec, OverrideError},
@@ -244,7 +241,6 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
     let (decisions, observed) = (cache.decisions(&key), cache.bundles(&key));
     let workflow = stored.as_ref().and_then(|stored| stored.status.workflow.as_ref());
     let run = workflow.filter(|workflow| delivery.spec.is_of(workflow));
-    let has_succeeded = |run: &WorkflowStatus| run.finished && run.status == Some(StepPhase::Succeeded);
     let request = Request {
         cache,
         delivery: &delivery,
@@ -255,11 +251,11 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
             Some(run) => workflow::patches(&delivery.spec, Some(run)),
             None => workflow::patches_ahead(&delivery.spec),
         },
-        succeeded: run.is_some_and(has_succeeded),
+        succeeded: workflow::succeeded(&delivery.spec, run),
         now,
     };
     let (placed, plan) = request.look();
-    let stopped = run.is_some_and(|run| run.finished && !has_succeeded(run));
+    let stopped = run.is_some_and(|run| run.finished && run.status != Some(StepPhase::Succeeded));
     let passed = request.passed(&workflow::reach(&delivery.spec, workflow));
     let (objects, bundles_of_steps) = objects::ahead(&Known {
         delivery: &delivery,
@@ -366,8 +362,8 @@ struct Request<'a> {
     decisions: &'a BTreeMap<String, Arc<Decision>>,
     observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
     patches: BTreeMap<String, Vec<ResolvedPatch>>,
-    /// Whether its run has succeeded.
-    succeeded: bool,
+    /// Steps of its run that have succeeded.
+    succeeded: BTreeSet<String>,
     now: Timestamp,
 }
 
@@ -417,7 +413,7 @@ impl Request<'_> {
             epoch: self.cache.highest_epoch(),
             valid: &delivery.valid,
             reach,
-            succeeded: self.succeeded,
+            succeeded: &self.succeeded,
             workloads: &delivery.workloads,
             content: &delivery.content,
             faults,

@@ -23,7 +23,10 @@ use roundhouse_api::{
     names::{decision_name, label},
     placement::PlacementSpec,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// All that the decisions depend on.
 #[derive(Debug, Clone, Copy)]
@@ -35,8 +38,8 @@ pub(super) struct Request<'a> {
     pub(super) valid: &'a ValidApplication,
     /// Of each placing step.
     pub(super) reach: &'a [Option<Reach>],
-    /// The run has succeeded: each of its steps was decided, whatever is left of that.
-    pub(super) succeeded: bool,
+    /// Steps of the run that have succeeded.
+    pub(super) succeeded: &'a BTreeSet<String>,
     pub(super) workloads: &'a [Workload],
     pub(super) fleet: &'a Fleet,
     /// The application's stored Decisions, by step.
@@ -247,7 +250,7 @@ fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &
         let stored = request.stored.get(&step.name);
         let undecided = || match stored {
             Some(stored) => stored.spec.revision != request.revision,
-            None => !request.succeeded && never_decided(request, &step.name),
+            None => !request.succeeded.contains(&step.name) && never_decided(request, &step.name),
         };
         let reach = match (*reach)? {
             // It stopped before anything was decided for this revision, so nothing of it was dispatched.
@@ -259,17 +262,22 @@ fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &
 }
 
 /// Whether a step without a Decision never had one, such as one whose Placement was missing when it stopped: it is decided when it
-/// goes on, and not because it could be by now. One whose Decision is lost has Bundles, or a later step was decided.
+/// goes on, and not because it could be by now. Of one whose Decision is lost, or of a later one, there are Bundles of this
+/// revision (a Bundle names the last step that comes to its cluster), or a later one was decided. Where that is not known it counts
+/// as decided: what is left out of a Bundle is removed.
 fn never_decided(request: &Request<'_>, step: &str) -> bool {
-    let mut names = request.valid.placing().map(|(placing, _)| &placing.name);
-    let of_run = |step: &String| {
-        let stored = request.stored.get(step);
+    let names = request.valid.placing().map(|(placing, _)| &placing.name);
+    let from_here: Vec<&String> = names.skip_while(|name| *name != step).collect();
+    let is_decided = |step: &&String| {
+        let stored = request.stored.get(*step);
         stored.is_some_and(|stored| stored.spec.revision == request.revision)
     };
-    let is_of_step = |bundle: &Arc<Observed>| bundle.labels.get(label::STEP).is_some_and(|of| of == step);
-    // Up to the step itself.
-    let found = names.any(|name| name == step);
-    found && !names.any(of_run) && !request.observed.values().flatten().any(is_of_step)
+    let has_come = |bundle: &Arc<Observed>| {
+        let of = bundle.labels.get(label::STEP);
+        let of_run = bundle.spec.revision.as_deref() == Some(request.revision);
+        of.is_some_and(|of| of == step || of_run && from_here.contains(&of))
+    };
+    !from_here.iter().any(is_decided) && !request.observed.values().flatten().any(has_come)
 }
 
 /// A Decision is written when its content, what is said about it or the revision that it places differs; the epoch alone

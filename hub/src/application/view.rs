@@ -150,7 +150,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
         epoch: known.epoch,
         valid: &delivery.valid,
         reach: &reach,
-        succeeded,
+        succeeded: &workflow::succeeded(&delivery.spec, known.workflow),
         workloads: &delivery.workloads,
         fleet: &fleet,
         stored: &stored,

@@ -43,7 +43,7 @@ pub use message::waiting;
 pub use objects::{StepObject, objects};
 pub use outcome::TERMINATED_BY_FAILURE;
 pub use patches::{ResolvedChange, ResolvedPatch, patches, patches_ahead};
-pub use reach::{Reach, reach};
+pub use reach::{Reach, reach, succeeded};
 pub use spec::{Action, Deploy, Spec, Step};
 pub use values::MAX_VALUES;
 

@@ -2,6 +2,7 @@
 
 use super::Spec;
 use roundhouse_api::application::{StepPhase, StepReason, WorkflowStatus};
+use std::collections::BTreeSet;
 
 /// How a step that dispatches is treated now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,14 @@ pub fn reach(spec: &Spec, workflow: Option<&WorkflowStatus>) -> Vec<Option<Reach
     spec.placing()
         .map(|(step, _)| of_step(workflow, &step.name))
         .collect()
+}
+
+/// The steps of a run of the spec that have succeeded: what placed anything was decided, whatever is left of that.
+pub fn succeeded(spec: &Spec, workflow: Option<&WorkflowStatus>) -> BTreeSet<String> {
+    let workflow = workflow.filter(|workflow| spec.is_of(workflow));
+    let steps = workflow.into_iter().flat_map(WorkflowStatus::all_steps);
+    let succeeded = steps.filter(|state| state.phase == StepPhase::Succeeded);
+    succeeded.map(|state| state.name.clone()).collect()
 }
 
 /// The reach of one step in a run of the spec.

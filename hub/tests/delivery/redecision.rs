@@ -318,51 +318,61 @@ async fn a_rule_that_may_match_nothing_holds_up_nothing() {
     );
 }
 
-/// What is on a cluster is of three steps, and only the last of them is named there.
+/// What is on a cluster is of several steps, and only the last of them is named there: after a run, and in the middle of one.
 #[tokio::test(start_paused = true)]
 async fn decisions_that_are_lost_are_made_again_and_no_component_is_left_out_meanwhile() {
-    let world = World::five().await;
     let component = |name: &str| {
         json!({"name": name, "type": "k8s-objects", "properties": {"objects": [
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}]}})
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}]}})
     };
     let step = |name: &str| {
         json!({"name": format!("step-{name}"), "type": "apply-component",
-        "properties": {"component": name, "placement": [{"clusterSelector": {"region": "east"}}]}})
+            "properties": {"component": name, "placement": [{"clusterSelector": {"region": "east"}}]}})
     };
     let names = ["a", "b", "c"];
-    let spec = json!({"components": names.map(component), "workflow": {"steps": names.map(step)}});
-    world.apply("app", spec).await;
-    world.until_phase("app", ApplicationPhase::Running).await;
-    world.rest().await;
-    let generations = async || {
-        let mut all = Vec::new();
-        for cluster in EAST {
-            let bundle = world.bundle(cluster, "app").await.unwrap();
-            assert_eq!(bundle.spec.workload.manifests.len(), 3, "{cluster}");
-            all.push(bundle.metadata.generation);
-        }
-        all
-    };
-    let before = generations().await;
-    let decisions: Api<Decision> = Api::namespaced(world.client.clone(), "default");
-    decisions
-        .delete_collection(&DeleteParams::default(), &Default::default())
-        .await
-        .unwrap();
-    world
-        .until("app", "every step is decided again", async |world: &World| {
-            let mut found = 0;
-            for name in names {
-                found += usize::from(world.decision(&format!("app-step-{name}")).await.is_some());
+    let gate = json!({"name": "gate", "type": "suspend"});
+    for (steps, decided, phase) in [
+        (names.map(step).to_vec(), 3, ApplicationPhase::Running),
+        (
+            vec![step("a"), step("b"), gate, step("c")],
+            2,
+            ApplicationPhase::WorkflowSuspending,
+        ),
+    ] {
+        let world = World::five().await;
+        let spec = json!({"components": names.map(component), "workflow": {"steps": steps}});
+        world.apply("app", spec).await;
+        world.until_phase("app", phase).await;
+        world.rest().await;
+        let generations = async || {
+            let mut all = Vec::new();
+            for cluster in EAST {
+                let bundle = world.bundle(cluster, "app").await.unwrap();
+                assert_eq!(bundle.spec.workload.manifests.len(), decided, "{cluster}");
+                all.push(bundle.metadata.generation);
             }
-            (found == 3).then_some(())
-        })
-        .await;
-    world.rest().await;
-    assert_eq!(
-        generations().await,
-        before,
-        "nothing was left out and brought back"
-    );
+            all
+        };
+        let before = generations().await;
+        let decisions: Api<Decision> = Api::namespaced(world.client.clone(), "default");
+        decisions
+            .delete_collection(&DeleteParams::default(), &Default::default())
+            .await
+            .unwrap();
+        world
+            .until("app", "every step is decided again", async |world: &World| {
+                let mut found = 0;
+                for name in names {
+                    found += usize::from(world.decision(&format!("app-step-{name}")).await.is_some());
+                }
+                (found == decided).then_some(())
+            })
+            .await;
+        world.rest().await;
+        assert_eq!(
+            generations().await,
+            before,
+            "nothing was left out and brought back"
+        );
+    }
 }
