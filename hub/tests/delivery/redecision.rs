@@ -376,3 +376,47 @@ async fn decisions_that_are_lost_are_made_again_and_no_component_is_left_out_mea
         );
     }
 }
+
+/// A run that waits before its last step keeps that step's Bundles of the run before, also where nothing says any more that it
+/// placed them.
+#[tokio::test(start_paused = true)]
+async fn what_a_step_placed_in_the_run_before_stays_when_its_decision_is_lost() {
+    let component = |name: &str, value: &str| {
+        json!({"name": name, "type": "k8s-objects", "properties": {"objects": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"is": value}}]}})
+    };
+    let step = |name: &str, region: &str| {
+        json!({"name": format!("step-{name}"), "type": "apply-component",
+            "properties": {"component": name, "placement": [{"clusterSelector": {"region": region}}]}})
+    };
+    let gate = json!({"name": "gate", "type": "suspend"});
+    let spec = |value: &str| {
+        json!({"components": [component("a", value), component("b", value)],
+            "workflow": {"steps": [step("a", "east"), gate, step("b", "west")]}})
+    };
+    let world = World::five().await;
+    world.deliver_approved("app", spec("1")).await;
+    world.rest().await;
+    world.apply("app", spec("2")).await;
+    world
+        .until_phase("app", ApplicationPhase::WorkflowSuspending)
+        .await;
+    world.rest().await;
+    let contents = async || {
+        let mut all = Vec::new();
+        for cluster in EAST.iter().chain(&WEST) {
+            let bundle = world.bundle(cluster, "app").await;
+            let manifests = bundle.map(|bundle| bundle.spec.workload.manifests);
+            all.push(format!("{cluster} {}", json!(manifests)));
+        }
+        all
+    };
+    let before = contents().await;
+    let decisions: Api<Decision> = Api::namespaced(world.client.clone(), "default");
+    decisions
+        .delete_collection(&DeleteParams::default(), &Default::default())
+        .await
+        .unwrap();
+    world.rest().await;
+    assert_eq!(contents().await, before);
+}
