@@ -318,29 +318,52 @@ async fn a_rule_that_may_match_nothing_holds_up_nothing() {
     );
 }
 
+/// A component of one ConfigMap.
+fn config_map(name: &str, value: &str) -> Value {
+    json!({"name": name, "type": "k8s-objects", "properties": {"objects": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"is": value}}]}})
+}
+
+/// A step that brings a component to a region.
+fn component_to(name: &str, region: &str) -> Value {
+    json!({"name": format!("step-{name}"), "type": "apply-component",
+        "properties": {"component": name, "placement": [{"clusterSelector": {"region": region}}]}})
+}
+
+/// All Decisions of all applications are deleted.
+async fn lose_decisions(world: &World) {
+    let decisions: Api<Decision> = Api::namespaced(world.client.clone(), "default");
+    decisions
+        .delete_collection(&DeleteParams::default(), &Default::default())
+        .await
+        .unwrap();
+}
+
 /// What is on a cluster is of several steps, and only the last of them is named there: after a run, and in the middle of one.
 #[tokio::test(start_paused = true)]
 async fn decisions_that_are_lost_are_made_again_and_no_component_is_left_out_meanwhile() {
-    let component = |name: &str| {
-        json!({"name": name, "type": "k8s-objects", "properties": {"objects": [
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}]}})
-    };
-    let step = |name: &str| {
-        json!({"name": format!("step-{name}"), "type": "apply-component",
-            "properties": {"component": name, "placement": [{"clusterSelector": {"region": "east"}}]}})
-    };
     let names = ["a", "b", "c"];
     let gate = json!({"name": "gate", "type": "suspend"});
     for (steps, decided, phase) in [
-        (names.map(step).to_vec(), 3, ApplicationPhase::Running),
         (
-            vec![step("a"), step("b"), gate, step("c")],
+            names.map(|name| component_to(name, "east")).to_vec(),
+            3,
+            ApplicationPhase::Running,
+        ),
+        (
+            vec![
+                component_to("a", "east"),
+                component_to("b", "east"),
+                gate,
+                component_to("c", "east"),
+            ],
             2,
             ApplicationPhase::WorkflowSuspending,
         ),
     ] {
         let world = World::five().await;
-        let spec = json!({"components": names.map(component), "workflow": {"steps": steps}});
+        let spec =
+            json!({"components": names.map(|name| config_map(name, "1")), "workflow": {"steps": steps}});
         world.apply("app", spec).await;
         world.until_phase("app", phase).await;
         world.rest().await;
@@ -354,11 +377,7 @@ async fn decisions_that_are_lost_are_made_again_and_no_component_is_left_out_mea
             all
         };
         let before = generations().await;
-        let decisions: Api<Decision> = Api::namespaced(world.client.clone(), "default");
-        decisions
-            .delete_collection(&DeleteParams::default(), &Default::default())
-            .await
-            .unwrap();
+        lose_decisions(&world).await;
         world
             .until("app", "every step is decided again", async |world: &World| {
                 let mut found = 0;
@@ -381,18 +400,10 @@ async fn decisions_that_are_lost_are_made_again_and_no_component_is_left_out_mea
 /// placed them.
 #[tokio::test(start_paused = true)]
 async fn what_a_step_placed_in_the_run_before_stays_when_its_decision_is_lost() {
-    let component = |name: &str, value: &str| {
-        json!({"name": name, "type": "k8s-objects", "properties": {"objects": [
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"is": value}}]}})
-    };
-    let step = |name: &str, region: &str| {
-        json!({"name": format!("step-{name}"), "type": "apply-component",
-            "properties": {"component": name, "placement": [{"clusterSelector": {"region": region}}]}})
-    };
     let gate = json!({"name": "gate", "type": "suspend"});
     let spec = |value: &str| {
-        json!({"components": [component("a", value), component("b", value)],
-            "workflow": {"steps": [step("a", "east"), gate, step("b", "west")]}})
+        json!({"components": [config_map("a", value), config_map("b", value)],
+            "workflow": {"steps": [component_to("a", "east"), gate, component_to("b", "west")]}})
     };
     let world = World::five().await;
     world.deliver_approved("app", spec("1")).await;
@@ -412,11 +423,7 @@ async fn what_a_step_placed_in_the_run_before_stays_when_its_decision_is_lost() 
         all
     };
     let before = contents().await;
-    let decisions: Api<Decision> = Api::namespaced(world.client.clone(), "default");
-    decisions
-        .delete_collection(&DeleteParams::default(), &Default::default())
-        .await
-        .unwrap();
+    lose_decisions(&world).await;
     world.rest().await;
     assert_eq!(contents().await, before);
 }

@@ -20,8 +20,9 @@ use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 ///
 /// Without --cluster: how the replicas of each workload come to their clusters, step by step and rule by rule. With
 /// --cluster: every condition in the order in which it is asked, the one that decides, and the smallest changes that
-/// would flip it; of a run that has ended without success none would, before it is started again (`runEnded` of -o json). Nothing is written; every change that is named was tried out with the placement function itself. What
-/// the hub does not accept is not explained: it says why, as `roundhouse plan` does.
+/// would flip it; of a run that has ended without success none would, before it is started again (`runEnded` of -o json).
+/// Nothing is written; every change that is named was tried out with the placement function itself. What the hub does not
+/// accept is not explained: it says why, as `roundhouse plan` does.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Name of the application

@@ -26,8 +26,8 @@ const ROWS: usize = 20;
 ///
 /// `hub` shows its queue, its passes, the time from dispatch to ready, its memory and, with -o wide, its writes since it started.
 /// p50 and p99 are as exact as the buckets of its histograms, and more than the last bound is told as that; times and passes are
-/// those since it started, with --watch those since the look before. `clusters` shows what became of their bundles, those with trouble first. Both ask the metrics port
-/// (`roundhouse serve --metrics-listen A`) of the hub that leads, as no other one counts the fleet. It tells names to its own
+/// those since it started, with --watch those since the look before. `clusters` shows what became of their bundles, those with
+/// trouble first. Both ask the metrics port (`roundhouse serve --metrics-listen A`) of the hub that leads, as no other one counts the fleet. It tells names to its own
 /// machine only: elsewhere, kubectl port-forward to it.
 /// `agents` shows when each was last heard, those silent for longest first, and asks the API. That is the time in its Lease, by
 /// the agent's own clock, beside this machine's: where the two differ, so does what is shown; AVAILABLE is the hub's word, which
