@@ -256,6 +256,7 @@ impl Writer<'_> {
             namespace: cluster_namespace(&of.cluster),
             name: of.bundle.clone(),
             step: String::new(),
+            steps: None,
             part: 0,
             divided: Arc::new(Divided { parts: Vec::new() }),
             spec,

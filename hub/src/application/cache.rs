@@ -170,6 +170,8 @@ struct State {
     /// Placements whose status has to be looked at.
     stale: BTreeSet<Key>,
     decisions: BTreeMap<Key, Arc<Decision>>,
+    /// Those of them that somebody else has deleted, with the term of this hub in which that was seen.
+    lost: BTreeMap<Key, i64>,
     /// With resourceVersion.
     definitions: BTreeMap<Key, (String, ComponentDefinitionSpec)>,
     revisions: BTreeMap<Key, Arc<ApplicationRevision>>,
@@ -189,6 +191,17 @@ fn older_object<K: ResourceExt>(held: Option<&Arc<K>>, new: &K) -> bool {
         &held.unwrap_or_default(),
         &new.resource_version().unwrap_or_default(),
     )
+}
+
+impl State {
+    fn remove_application(&mut self, key: &Key) {
+        self.applications.remove(key);
+        self.sights.remove(key);
+        let lost: Vec<Key> = self.lost_decisions_of(key).cloned().collect();
+        for decision in lost {
+            self.forget_decision(&decision);
+        }
+    }
 }
 
 impl Cache {
@@ -239,8 +252,7 @@ impl Cache {
         if stored.deleting && stored.finalizers.is_empty() {
             // Its last state: the answer to our own release may come later than the word that it is gone.
             self.refer(&mut state, &key, None);
-            state.applications.remove(&key);
-            state.sights.remove(&key);
+            state.remove_application(&key);
             return Arc::new(stored);
         }
         // A status, a label or an annotation that changed is no other spec.
@@ -258,8 +270,7 @@ impl Cache {
     pub(super) fn remove_application(&self, key: &Key) {
         let mut state = self.state.write();
         self.refer(&mut state, key, None);
-        state.applications.remove(key);
-        state.sights.remove(key);
+        state.remove_application(key);
     }
 
     pub(super) fn application(&self, key: &Key) -> Option<Arc<Stored>> {
@@ -301,7 +312,7 @@ impl Cache {
             Kind::Bundle => state.bundles.get(key).map(|o| o.resource_version.clone()),
             Kind::Cluster => state.clusters.get(&key.1).cloned(),
             Kind::Placement => state.placements.get(key).map(|o| o.resource_version.clone()),
-            Kind::Decision => state.decisions.get(key).and_then(|o| o.resource_version()),
+            Kind::Decision => state.existing_decision(key).and_then(|o| o.resource_version()),
             Kind::Definition => state.definitions.get(key).map(|(version, _)| version.clone()),
             Kind::Revision => state.revisions.get(key).and_then(|o| o.resource_version()),
         }
@@ -328,7 +339,13 @@ impl Cache {
                     .map(|(name, version)| ((String::new(), name.clone()), version.clone()))
                     .collect()
             }
-            Kind::Decision => all(&state.decisions, |o| o.resource_version()),
+            Kind::Decision => {
+                let exist = state
+                    .decisions
+                    .iter()
+                    .filter(|(key, _)| !state.lost.contains_key(*key));
+                all(exist, |o| o.resource_version())
+            }
             Kind::Placement => all(&state.placements, |o| Some(o.resource_version.clone())),
             Kind::Definition => all(&state.definitions, |(version, _)| Some(version.clone())),
             Kind::Revision => all(&state.revisions, |o| o.resource_version()),

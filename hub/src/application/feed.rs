@@ -273,7 +273,7 @@ fn gone(cache: &Cache, queue: &Queue, kind: Kind, key: &Key) -> BTreeSet<Key> {
             true => cache.applications().into_iter().collect(),
             false => BTreeSet::new(),
         },
-        Kind::Decision => cache.remove_decision(key).into_iter().collect(),
+        Kind::Decision => cache.lose_decision(key).into_iter().collect(),
         Kind::Revision => cache.remove_revision(key).into_iter().collect(),
     }
 }

@@ -11,8 +11,7 @@ use super::{
     cache::{Cache, Stored},
     error::PassError,
     events::{About, Recorder, Transition},
-    feedback,
-    placing::{self, Placed},
+    feedback, placing,
     queue::Queue,
     removing, revisions, status,
     view::{Delivery, Known, View, foreign, names, view},
@@ -24,6 +23,7 @@ use crate::{
     leader,
     metrics::Metrics,
     placement::Sight,
+    relist::key_of,
     render::{self, Rendered, Variants},
     tenancy::Tenancy,
     workflow::{self, Effect, Limits, Spec, Status},
@@ -39,7 +39,7 @@ use roundhouse_api::{
     },
     bundle::ApplicationRef,
     clock::SharedClock,
-    decision::Decision,
+    decision::{Decision, DecisionSpec},
     names::decision_name,
     revision::ApplicationRevision,
 };
@@ -402,7 +402,7 @@ impl Hub {
         mut status: ApplicationStatus,
     ) -> Result<Outcome, PassError> {
         let mut outcome = Outcome::default();
-        let mut written = Written::default();
+        let mut written = self.restore_decisions(delivery, status.workflow.as_ref()).await?;
         let mut calm = None;
         // Whether the server was seen to have the application just so.
         let mut proven = false;
@@ -411,7 +411,8 @@ impl Hub {
                 phase: status.phase,
                 workflow: status.workflow.clone(),
             };
-            let view = self.view(delivery, &engine);
+            let (view, read) = self.view_read(delivery, &engine).await;
+            written = written.and(read);
             let now = self.clock.now();
             let (next, effects) = workflow::advance(&delivery.spec, &engine, &view.evidence, now);
             status.phase = next.phase;
@@ -522,6 +523,35 @@ impl Hub {
         Ok(outcome)
     }
 
+    /// What is to be seen once the earlier revisions are read that clusters keep something of: before that a step would seem to
+    /// wait for clusters that have all they are to have. What could not be read is an error, and other clusters get theirs all the
+    /// same.
+    async fn view_read(&self, delivery: &mut Delivery<'_>, engine: &Status) -> (View, Written) {
+        let mut failed = Written::default();
+        let mut asked = BTreeSet::new();
+        loop {
+            let view = self.view(delivery, engine);
+            let revisions = view.plan.targets.values().filter_map(|target| match target {
+                Target::Vanished { revision } | Target::Loading { revision } => Some(revision),
+                _ => None,
+            });
+            let unread: BTreeSet<String> = revisions.filter(|of| !asked.contains(*of)).cloned().collect();
+            if unread.is_empty() {
+                return (view, failed);
+            }
+            for revision in unread {
+                match self.load(delivery, &revision).await {
+                    Ok(Some(content)) => {
+                        delivery.former.insert(revision.clone(), content);
+                    }
+                    Ok(None) => {}
+                    Err(error) => failed.fail(error),
+                }
+                asked.insert(revision);
+            }
+        }
+    }
+
     fn view(&self, delivery: &Delivery<'_>, engine: &Status) -> View {
         let mut view = view(&Known {
             delivery,
@@ -563,7 +593,7 @@ impl Hub {
 
     async fn carry_out(
         &self,
-        delivery: &mut Delivery<'_>,
+        delivery: &Delivery<'_>,
         view: &View,
         (workflow, effects): (Option<&WorkflowStatus>, &[Effect]),
         moved: bool,
@@ -632,31 +662,15 @@ impl Hub {
     }
 
     /// Stores the decisions that differ, then writes the Bundles that differ.
-    async fn dispatch(&self, delivery: &mut Delivery<'_>, view: &View) -> Result<Written, PassError> {
+    async fn dispatch(&self, delivery: &Delivery<'_>, view: &View) -> Result<Written, PassError> {
         let mut written = Written::default();
         for placed in view.placed.iter().filter(|p| p.write || p.note) {
             // The engine has refused the step.
             if foreign(&self.cache, delivery, &placed.step).is_some() {
                 return Ok(written);
             }
-            self.decision(delivery, placed).await?;
+            self.decision(delivery, &placed.decision).await?;
             written.count += 1;
-        }
-        let vanished = view.plan.targets.values().filter_map(|target| match target {
-            Target::Vanished { revision } | Target::Loading { revision } => Some(revision.clone()),
-            _ => None,
-        });
-        for revision in vanished.collect::<std::collections::BTreeSet<_>>() {
-            match self.load(delivery, &revision).await {
-                Ok(Some(content)) => {
-                    delivery.former.insert(revision, content);
-                    // The next round plans with it.
-                    written.count += 1;
-                }
-                Ok(None) => {}
-                // Other clusters get theirs all the same.
-                Err(error) => written.fail(error),
-            }
         }
         let writer = self.writer(delivery.key);
         let stored = self.cache.application(delivery.key);
@@ -670,11 +684,36 @@ impl Hub {
         Ok(written.and(writer.remove(view.objects.due.clone()).await))
     }
 
-    async fn decision(&self, delivery: &Delivery<'_>, placed: &Placed) -> Result<(), PassError> {
+    /// Writes the Decisions again that somebody has deleted: what clusters have goes by them.
+    async fn restore_decisions(
+        &self,
+        delivery: &Delivery<'_>,
+        run: Option<&WorkflowStatus>,
+    ) -> Result<Written, PassError> {
+        let mut written = Written::default();
+        for decision in self.cache.lost_decisions(delivery.key, self.epoch) {
+            let spec = &decision.spec;
+            if delivery.has_succeeded(run) && !names(&delivery.spec, &spec.step) {
+                self.cache.forget_decision(&key_of(&*decision));
+                continue;
+            }
+            tracing::warn!(
+                namespace = delivery.key.0,
+                application = delivery.key.1,
+                step = spec.step,
+                "a Decision was deleted and is written again"
+            );
+            self.decision(delivery, spec).await?;
+            written.count += 1;
+        }
+        Ok(written)
+    }
+
+    async fn decision(&self, delivery: &Delivery<'_>, spec: &DecisionSpec) -> Result<(), PassError> {
         let title = format!("{}/{}", delivery.key.0, delivery.key.1);
-        let name = decision_name(&delivery.application.name, &placed.step);
+        let name = decision_name(&delivery.application.name, &spec.step);
         let existing = self.cache.decision(&(delivery.key.0.clone(), name.clone()));
-        let decision = placing::object(placed.decision.clone(), existing.as_deref());
+        let decision = placing::object(spec.clone(), existing.as_deref());
         let api: Api<Decision> = Api::namespaced(self.client.clone(), &delivery.key.0);
         let answer = match existing {
             Some(_) => api.replace(&name, &writes::post(), &decision).await,
@@ -702,7 +741,7 @@ impl Hub {
             }
             Ok(None) => {
                 let namespace = api.namespace().unwrap_or_default().to_owned();
-                self.cache.remove_decision(&(namespace, name.to_owned()));
+                self.cache.lose_decision(&(namespace, name.to_owned()));
             }
             // The next try finds out.
             Err(error) => {
@@ -758,7 +797,7 @@ impl Hub {
                     continue;
                 }
             }
-            self.cache.remove_decision(&(delivery.key.0.clone(), name));
+            self.cache.forget_decision(&(delivery.key.0.clone(), name));
         }
         written
     }

@@ -77,12 +77,17 @@ pub(super) struct Placed {
     pub(super) max_parallel: Option<u32>,
     /// Whether it may place on no cluster at all.
     pub(super) may_be_empty: bool,
+    /// Clusters on which it has placed what is not known any more.
+    pub(super) lost: Vec<String>,
 }
 
 impl Placed {
     /// What this step contributes to the shares of the clusters.
     pub(super) fn layer(&self) -> Layer<'_> {
-        Layer::of(self.reached && !self.held, &self.decision)
+        Layer {
+            lost: &self.lost,
+            ..Layer::of(self.reached && !self.held, &self.decision)
+        }
     }
 }
 
@@ -94,30 +99,42 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
         let now = fresh.iter().find(|decision| decision.step == step.name);
         let mut errors: Vec<OverrideError> = now.map(|now| now.override_errors.clone()).unwrap_or_default();
         errors.extend(request.faults.get(&step.name).into_iter().flatten().cloned());
+        // What is known of a step without a Decision, where it is not decided now.
+        let unknown = || former(request, &step.name, now);
+        let mut lost = Vec::new();
+        let mut keep = |former: Former| {
+            lost = former.lost;
+            former.decision
+        };
         let (decision, held) = match (reach, stored, now) {
             (Reach::Unreached | Reach::Placed, Some(stored), _) => (stored.spec.clone(), false),
-            (Reach::Unreached, None, _) | (Reach::Placed, None, None) | (Reach::Live, _, None) => continue,
+            (Reach::Unreached, None, _) | (Reach::Placed, None, None) => match unknown() {
+                Some(former) => (keep(former), false),
+                None => continue,
+            },
+            (Reach::Live, _, None) => continue,
             (Reach::Placed, None, Some(now)) | (Reach::Live, _, Some(now)) if errors.is_empty() => {
                 let mut spec = spec(request, now);
                 if reach == Reach::Placed && deploy.max_parallel.is_some() {
-                    // Its Decision is gone, and with it how far it came.
-                    let clusters = spec.clusters.clone();
-                    spec.waiting = vec![Waiting {
-                        revision: None,
-                        clusters,
-                    }];
+                    // How far it came is what the Bundles say.
+                    spec.waiting = waiting(request, &step.name, &spec);
                 }
                 (spec, false)
             }
             (Reach::Placed, None, Some(_)) | (Reach::Live, _, Some(_)) => {
-                (held(request, &step.name, stored, errors), true)
+                let before = match stored {
+                    Some(stored) => Some(stored.spec.clone()),
+                    None => unknown().map(&mut keep),
+                };
+                (held(request, &step.name, before, errors), true)
             }
         };
         let reached = reach != Reach::Unreached;
         placed.push(Placed {
             step: step.name.clone(),
             reached,
-            write: reached && stored.is_none_or(|stored| differs(&stored.spec, &decision)),
+            // What is not all that is known of it is no Decision.
+            write: reached && lost.is_empty() && stored.is_none_or(|stored| differs(&stored.spec, &decision)),
             decision,
             note: false,
             held,
@@ -126,24 +143,98 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
             until: deploy.until.is_some(),
             max_parallel: deploy.max_parallel,
             may_be_empty: may_be_empty(&deploy.placement),
+            lost,
         });
     }
     placed
 }
 
+/// What stands for the Decision of an earlier run that is lost.
+struct Former {
+    decision: DecisionSpec,
+    /// Clusters that have something of the step, and get nothing of it now.
+    lost: Vec<String>,
+}
+
+/// What a step placed that has no Decision and is not decided now, as far as Bundles tell. Who has something of it gets what is
+/// placed now, of the revision that it has: without that it would be left out of the Bundles of steps that the run has come
+/// to, and removed. `None` where nobody has anything, as before the first run comes to it.
+fn former(request: &Request<'_>, step: &str, now: Option<&StepDecision>) -> Option<Former> {
+    let given = given(request, step);
+    if given.is_empty() {
+        return None;
+    }
+    let mut decision = now.map(|now| spec(request, now)).unwrap_or_else(|| DecisionSpec {
+        step: step.to_owned(),
+        application_ref: request.application.clone(),
+        ..DecisionSpec::default()
+    });
+    decision.waiting = by_revision(
+        decision
+            .clusters
+            .iter()
+            .map(|cluster| (given.get(cluster), cluster)),
+    );
+    let chosen: BTreeSet<&String> = decision.clusters.iter().collect();
+    let lost = given.keys().filter(|cluster| !chosen.contains(cluster));
+    let lost = lost.cloned().collect();
+    Some(Former { decision, lost })
+}
+
+/// Cluster -> the revision that a step has brought to it, as far as its Bundles tell.
+fn given(request: &Request<'_>, step: &str) -> BTreeMap<String, String> {
+    let own = |bundle: &&Arc<Observed>| {
+        let of = bundle.spec.application_ref.as_ref();
+        !bundle.deleting && of.is_some_and(|of| of.uid == request.application.uid)
+    };
+    let clusters = request.observed.iter().filter_map(|(cluster, bundles)| {
+        let revision = bundles
+            .iter()
+            .filter(own)
+            .find_map(|bundle| bundle.revision_by(step))?;
+        Some((cluster.clone(), revision))
+    });
+    clusters.collect()
+}
+
+/// The clusters of a step without a Decision that do not have the present revision.
+fn waiting(request: &Request<'_>, step: &str, decision: &DecisionSpec) -> Vec<Waiting> {
+    let given = given(request, step);
+    let clusters = decision
+        .clusters
+        .iter()
+        .map(|cluster| (given.get(cluster), cluster));
+    by_revision(clusters.filter(|(given, _)| given.is_none_or(|given| given != request.revision)))
+}
+
+/// Clusters by the revision that each of them has.
+fn by_revision<'a>(clusters: impl Iterator<Item = (Option<&'a String>, &'a String)>) -> Vec<Waiting> {
+    let mut all: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
+    for (revision, cluster) in clusters {
+        all.entry(revision.cloned()).or_default().push(cluster.clone());
+    }
+    let all = all.into_iter();
+    all.map(|(revision, clusters)| Waiting { revision, clusters })
+        .collect()
+}
+
 /// Notes who waits for a turn of the steps at work, by the revision that each has of the step.
-pub(super) fn note_waiting(placed: &mut [Placed], plan: &Plan, stored: &BTreeMap<String, Arc<Decision>>) {
+pub(super) fn note_waiting(placed: &mut [Placed], plan: &Plan, request: &Request<'_>) {
     for placed in placed.iter_mut().filter(|placed| placed.live && !placed.held) {
-        let stored = stored.get(&placed.step).map(|decision| &decision.spec);
-        let mut waiting: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
+        let stored = request.stored.get(&placed.step).map(|decision| &decision.spec);
         let late = placed.decision.clusters.iter().filter(|c| plan.awaits_turn(c));
-        for cluster in late.filter(|_| placed.max_parallel.is_some()) {
-            let given = stored.and_then(|stored| stored.given(cluster)).map(str::to_owned);
-            waiting.entry(given).or_default().push(cluster.clone());
-        }
-        let waiting = waiting.into_iter();
-        let waiting = waiting.map(|(revision, clusters)| Waiting { revision, clusters });
-        placed.decision.waiting = waiting.collect();
+        let late: Vec<&String> = late.filter(|_| placed.max_parallel.is_some()).collect();
+        let unstored = match stored.is_none() && !late.is_empty() {
+            true => given(request, &placed.step),
+            false => BTreeMap::new(),
+        };
+        let has = |cluster: &String| match stored {
+            Some(stored) => stored.given(cluster).map(str::to_owned),
+            None => unstored.get(cluster).cloned(),
+        };
+        let has: Vec<Option<String>> = late.iter().map(|cluster| has(cluster)).collect();
+        let late = has.iter().map(Option::as_ref).zip(late.iter().copied());
+        placed.decision.waiting = by_revision(late);
         placed.note = stored.is_some_and(|stored| stored.waiting != placed.decision.waiting);
     }
 }
@@ -203,17 +294,14 @@ pub(super) fn passed<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a str>
 fn held(
     request: &Request<'_>,
     step: &str,
-    stored: Option<&Arc<Decision>>,
+    before: Option<DecisionSpec>,
     errors: Vec<OverrideError>,
 ) -> DecisionSpec {
-    let mut spec = stored.map_or_else(
-        || DecisionSpec {
-            step: step.to_owned(),
-            revision: request.revision.to_owned(),
-            ..DecisionSpec::default()
-        },
-        |stored| stored.spec.clone(),
-    );
+    let mut spec = before.unwrap_or_else(|| DecisionSpec {
+        step: step.to_owned(),
+        revision: request.revision.to_owned(),
+        ..DecisionSpec::default()
+    });
     spec.application_ref = request.application.clone();
     spec.epoch = request.epoch;
     spec.satisfied = false;

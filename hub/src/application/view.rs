@@ -47,6 +47,13 @@ pub(super) struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
+    /// Whether this is a run of what is delivered, and has succeeded.
+    pub(super) fn has_succeeded(&self, run: Option<&WorkflowStatus>) -> bool {
+        run.is_some_and(|run| {
+            run.finished && run.status == Some(StepPhase::Succeeded) && self.spec.is_of(run)
+        })
+    }
+
     /// Who gets how much where steps placed like this, and which Bundles differ from that.
     pub(super) fn plan(
         &self,
@@ -135,9 +142,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
     let observed = cache.bundles(delivery.key);
     let stored = cache.decisions(delivery.key);
     let mut reach = workflow::reach(&delivery.spec, known.workflow);
-    let succeeded = known
-        .workflow
-        .is_some_and(|w| w.finished && w.status == Some(StepPhase::Succeeded) && delivery.spec.is_of(w));
+    let succeeded = delivery.has_succeeded(known.workflow);
     let blocked = match delivery.unresolved {
         Some(_) => freeze(&mut reach, &delivery.spec, succeeded),
         None => Vec::new(),
@@ -183,7 +188,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
             clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
         }
         status::awaiting_turn(&mut clusters, &placed, &shares);
-        placing::note_waiting(&mut placed, &plan, &stored);
+        placing::note_waiting(&mut placed, &plan, &request);
         (placed, shares, plan, clusters)
     };
     let mut looked = look(placing::decide(&request, &fresh));

@@ -79,6 +79,16 @@ pub enum Refusal {
     /// An override of the placement cannot be applied.
     #[error(transparent)]
     Override(#[from] Fault),
+    /// What a step placed before is not known any more.
+    #[error(
+        "application {application}: the Decision of step {step} is lost, which has placed on it, and the step's placement does not say now what it is to have: the cluster keeps what it has until the run comes to the step; let the placement choose the cluster until then, or restore the Decision"
+    )]
+    Lost {
+        /// `<namespace>/<name>`.
+        application: String,
+        /// The step.
+        step: String,
+    },
     /// All of them together are too many.
     #[error(
         "application {application}: its manifests for one cluster need more than {MAX_PARTS} bundles of {MAX_BUNDLE_BYTES} bytes or {MAX_BUNDLE_OBJECTS} objects: split the application"

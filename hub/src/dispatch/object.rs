@@ -62,6 +62,7 @@ pub fn object_plan(request: &ObjectRequest<'_>) -> Plan {
             namespace: cluster_namespace(cluster),
             name: name.clone(),
             step: request.step.to_owned(),
+            steps: None,
             part: 0,
             divided: divided.clone(),
             spec: spec.clone(),

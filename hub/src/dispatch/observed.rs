@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use roundhouse_api::{
     application::LetGo,
     bundle::{Bundle, BundleSpec, BundleStatus, Deletion, ManifestConfig, OLD_EPOCH, UpdateStrategyType},
-    names::{cluster_of_namespace, label, step_of_bundle},
+    names::{annotation, cluster_of_namespace, label, step_of_bundle},
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,6 +82,24 @@ impl Observed {
         let name = self.labels.get(label::APP_NAME)?;
         self.spec.application_ref.as_ref()?;
         Some((namespace, name))
+    }
+
+    /// The revision that a step brought to the cluster last, as far as this Bundle tells: it names the steps that bring components
+    /// where they are several, and otherwise the last step that placed it.
+    pub fn revision_by(&self, step: &str) -> Option<String> {
+        if let Some(revision) = self.steps().remove(step) {
+            return Some(revision);
+        }
+        let is_last = self.labels.get(label::STEP).is_some_and(|last| last == step);
+        self.spec.revision.clone().filter(|_| is_last)
+    }
+
+    /// The steps that bring components to the cluster, with the revision of each, where they are several.
+    pub fn steps(&self) -> BTreeMap<String, String> {
+        let steps = self.annotations.get(annotation::STEPS);
+        steps
+            .and_then(|steps| serde_json::from_str(steps).ok())
+            .unwrap_or_default()
     }
 
     /// The report, if it is about the present spec: same hash, same generation (and, being in the same object, the

@@ -12,8 +12,9 @@ use roundhouse_api::{
         ManifestsTemplate,
     },
     hash,
-    names::{BUNDLE_FINALIZER, bundle_name, cluster_namespace, cluster_of_namespace, label},
+    names::{BUNDLE_FINALIZER, annotation, bundle_name, cluster_namespace, cluster_of_namespace, label},
 };
+use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// All that a plan depends on.
@@ -83,6 +84,8 @@ pub struct Wanted {
     pub name: String,
     /// The step that placed it last.
     pub step: String,
+    /// Where several steps bring components: each with the revision that it brought, as [`annotation::STEPS`] says it.
+    pub steps: Option<String>,
     /// Index of the part.
     pub part: usize,
     /// All parts.
@@ -161,14 +164,22 @@ impl Wanted {
         let mut bundle = Bundle::new(&self.name, spec);
         bundle.metadata.namespace = Some(self.namespace.clone());
         let mut labels = BTreeMap::new();
+        let mut annotations = BTreeMap::new();
         let mut finalizers = Vec::new();
         if let Some(existing) = existing {
             bundle.metadata.resource_version = Some(existing.resource_version.clone());
             bundle.metadata.uid = Some(existing.uid.clone());
             labels.clone_from(&existing.labels);
             finalizers.clone_from(&existing.finalizers);
-            bundle.metadata.annotations = Some(existing.annotations.clone()).filter(|a| !a.is_empty());
+            annotations.clone_from(&existing.annotations);
         }
+        annotations.remove(annotation::STEPS);
+        annotations.extend(
+            self.steps
+                .iter()
+                .map(|steps| (annotation::STEPS.to_owned(), steps.clone())),
+        );
+        bundle.metadata.annotations = Some(annotations).filter(|a| !a.is_empty());
         labels.extend(self.labels());
         if !finalizers.iter().any(|f| f == BUNDLE_FINALIZER) {
             finalizers.push(BUNDLE_FINALIZER.to_owned());
@@ -206,6 +217,11 @@ pub fn plan(request: &Request<'_>) -> Plan {
         let never = share.revision.is_empty();
         let target = if !share.reached && (never || !held.is_empty()) {
             Target::Untouched
+        } else if let Some(step) = &share.lost {
+            Target::Refused(Refusal::Lost {
+                application: format!("{}/{}", request.application.namespace, request.application.name),
+                step: step.clone(),
+            })
         } else if !share.sources.is_empty() {
             match mix(share, request.content, request.former) {
                 Mix::Pieces(pieces) => {
@@ -284,6 +300,7 @@ fn bundles(
     }
     let application = request.application;
     let parts_hash = divided.parts_hash();
+    let steps = steps(share);
     let mut wanted: Vec<Wanted> = (0..divided.parts.len())
         .map(|part| {
             let spec = BundleSpec {
@@ -303,6 +320,7 @@ fn bundles(
                 namespace: cluster_namespace(cluster),
                 name: bundle_name(&application.namespace, &application.name, part + 1),
                 step: share.step.clone(),
+                steps: steps.clone(),
                 part,
                 divided: divided.clone(),
                 spec,
@@ -329,6 +347,16 @@ fn bundles(
         }
     }
     Target::Bundles(wanted)
+}
+
+/// The steps that bring components to a cluster, with the revision of each, where they are several.
+fn steps(share: &Share) -> Option<String> {
+    let steps = share
+        .sources
+        .iter()
+        .map(|source| (&source.step, &source.revision));
+    let steps: BTreeMap<_, _> = steps.collect();
+    (steps.len() > 1).then(|| json!(steps).to_string())
 }
 
 /// Whether a Bundle has manifests, by what it says of them.

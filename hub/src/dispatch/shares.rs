@@ -29,6 +29,8 @@ pub struct Layer<'a> {
     pub cluster_labels: &'a BTreeMap<String, BTreeMap<String, String>>,
     /// The clusters to which the step has not come with this: they keep what they have.
     pub waiting: &'a [Waiting],
+    /// Clusters on which the step has placed what is not known any more: nothing changes there.
+    pub lost: &'a [String],
 }
 
 impl<'a> Layer<'a> {
@@ -44,6 +46,7 @@ impl<'a> Layer<'a> {
             overrides: &decision.overrides,
             cluster_labels: &decision.cluster_labels,
             waiting: &decision.waiting,
+            lost: &[],
         }
     }
 
@@ -78,6 +81,8 @@ pub struct Share {
     pub overridden_by: String,
     /// Where steps dispatch single components: what each of them gives this cluster, in order.
     pub sources: Vec<Source>,
+    /// The step that has placed on this cluster what is not known any more.
+    pub lost: Option<String>,
 }
 
 impl Share {
@@ -96,6 +101,9 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
     let mut filler = Filler::default();
     let parted = layers.iter().any(|layer| !layer.components.is_empty());
     for layer in layers {
+        for cluster in layer.lost {
+            shares.entry(cluster.clone()).or_default().lost = Some(layer.step.to_owned());
+        }
         for cluster in layer.clusters {
             let (reached, given) = layer.given(cluster);
             let share = shares.entry(cluster.clone()).or_default();
@@ -258,6 +266,7 @@ mod tests {
                 overrides: &[],
                 cluster_labels: &NO_LABELS,
                 waiting: &[],
+                lost: &[],
             })
             .collect();
         let got: Vec<_> = shares(&layers)
@@ -362,6 +371,7 @@ mod tests {
             overrides: &[],
             cluster_labels: &NO_LABELS,
             waiting: &waiting,
+            lost: &[],
         };
         let one = division(1, &[("c2", 1, false), ("c3", 1, false)]);
         let other = Layer {

@@ -178,6 +178,7 @@ fn asked(taking: &Taking<'_>, step: &str, cluster: &str, deletion: &Deletion) ->
         namespace: cluster_namespace(cluster),
         name: step_bundle_name(&application.namespace, &application.name, step),
         step: step.to_owned(),
+        steps: None,
         part: 0,
         spec: BundleSpec {
             application_ref: Some(application.clone()),

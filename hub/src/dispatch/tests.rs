@@ -12,7 +12,7 @@ use roundhouse_api::{
         Counts, Deletion, WorkloadStatus,
     },
     decision::WorkloadRef,
-    names::{BUNDLE_FINALIZER, label},
+    names::{BUNDLE_FINALIZER, annotation, label},
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -430,6 +430,90 @@ fn clusters_that_the_run_has_not_reached() {
         wanted[0].bundle(None).spec.workload.manifests[0].pointer(container),
         Some(&json!("a"))
     );
+}
+
+/// Where the Decision of a step is lost, Bundles tell what it has brought; what a step gave that nobody knows stays as it is.
+#[test]
+fn a_bundle_tells_which_steps_brought_it() {
+    let source = |step: &str, revision: &str, reached: bool, component: &str| mixed::Source {
+        step: step.to_owned(),
+        revision: revision.to_owned(),
+        reached,
+        components: vec![component.to_owned()],
+        overrides: Vec::new(),
+    };
+    let first = source("early", "app-v2", true, "web");
+    let both = vec![first.clone(), source("late", "app-v1", false, "other")];
+    let mixed = |sources: Vec<mixed::Source>| Share {
+        step: "late".to_owned(),
+        sources,
+        ..share(2, true)
+    };
+    let mut store = Store::default();
+    let former = BTreeMap::from([("app-v1".to_owned(), content(1, "a"))]);
+    let dispatch = |store: &mut Store, image: &str, share: Share| {
+        let plan = super::plan(&Request {
+            application: &application(),
+            content: &content(2, image),
+            former: &former,
+            shares: &BTreeMap::from([("c1".to_owned(), share)]),
+            observed: &store.observed(),
+            apply_once: None,
+            apply_once_rules: &[],
+            executor: None,
+            manifest_configs: &[],
+            epoch: 1,
+        });
+        store.execute(&plan);
+        plan.targets["c1"].clone()
+    };
+    let told = |store: &mut Store| {
+        let bundle = Observed::of(store.only().clone()).unwrap();
+        ["early", "late", "later"].map(|step| bundle.revision_by(step))
+    };
+    let revisions = |of: [Option<&str>; 3]| of.map(|revision| revision.map(str::to_owned));
+    dispatch(&mut store, "a", mixed(both.clone()));
+    assert_eq!(
+        told(&mut store),
+        revisions([Some("app-v2"), Some("app-v1"), None])
+    );
+    // What somebody writes there in its place tells nothing; the label does, of the last step.
+    let annotations = store.only().metadata.annotations.as_mut().unwrap();
+    annotations.insert(annotation::STEPS.to_owned(), "[garbage".to_owned());
+    annotations.insert("their".to_owned(), "own".to_owned());
+    assert_eq!(told(&mut store), revisions([None, Some("app-v2"), None]));
+    dispatch(&mut store, "b", mixed(both));
+    assert_eq!(
+        told(&mut store),
+        revisions([Some("app-v2"), Some("app-v1"), None])
+    );
+    // One step alone needs no note, and what others wrote stays.
+    dispatch(
+        &mut store,
+        "c",
+        Share {
+            step: "early".to_owned(),
+            ..mixed(vec![first])
+        },
+    );
+    assert_eq!(told(&mut store), revisions([Some("app-v2"), None, None]));
+    let annotations = store.only().metadata.annotations.clone();
+    assert_eq!(
+        annotations,
+        Some(BTreeMap::from([("their".to_owned(), "own".to_owned())]))
+    );
+    let writes = store.writes;
+    let lost = |reached: bool| Share {
+        lost: Some("late".to_owned()),
+        ..share(5, reached)
+    };
+    let refusal = Refusal::Lost {
+        application: "default/app".to_owned(),
+        step: "late".to_owned(),
+    };
+    assert_eq!(dispatch(&mut store, "d", lost(true)), Target::Refused(refusal));
+    assert_eq!(dispatch(&mut store, "d", lost(false)), Target::Untouched);
+    assert_eq!(store.writes, writes);
 }
 
 #[test]

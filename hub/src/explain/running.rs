@@ -22,6 +22,7 @@ pub(super) fn running(decisions: &[StepDecision]) -> BTreeMap<String, u64> {
         overrides: &[],
         cluster_labels: &nothing,
         waiting: &[],
+        lost: &[],
     });
     let shares = shares(&layers.collect::<Vec<_>>());
     let sums = shares

@@ -2,9 +2,9 @@
 
 use super::{
     Effect,
-    run::{AWAITING, Run},
-    spec::Action,
-    times::whole,
+    run::Run,
+    spec::{Action, Step, state_at},
+    times::{later, whole},
 };
 use roundhouse_api::application::{
     ApplicationPhase, ClusterVerb, StepPhase, StepReason, StepStatus, WaitFor,
@@ -14,18 +14,31 @@ use roundhouse_api::application::{
 pub const TERMINATED_BY_FAILURE: &str =
     "The workflow terminates automatically because the failed times of steps have reached the limit";
 
+/// What a suspended run says where its step says nothing.
+fn awaiting(step: Option<&Step>, state: &StepStatus) -> String {
+    let until = match step.map(|step| &step.action) {
+        Some(Action::Suspend(suspend)) => suspend.duration.zip(state.first_execute_time.as_ref()),
+        _ => None,
+    };
+    let whom = match until {
+        Some((duration, began)) => format!("until {} or for a person", whole(later(began.0, duration)).0),
+        None => "for a person".to_owned(),
+    };
+    format!("waiting {whom}: set status.workflow.suspend to false to go on")
+}
+
 impl Run<'_> {
     /// Says how the run stands after its steps were looked at.
     pub(super) fn conclude(&mut self) {
         if self.workflow.steps.iter().all(StepStatus::is_over) {
             return self.complete();
         }
-        let suspended = self
-            .workflow
-            .all_steps()
-            .find(|state| state.phase == StepPhase::Suspending);
-        if let Some(suspended) = suspended {
-            let message = suspended.message.clone().unwrap_or_else(|| AWAITING.to_owned());
+        let message = self.spec.places().into_iter().find_map(|at| {
+            let state = state_at(&self.workflow, at).filter(|state| state.phase == StepPhase::Suspending)?;
+            let message = state.message.clone();
+            Some(message.unwrap_or_else(|| awaiting(self.spec.at(at), state)))
+        });
+        if let Some(message) = message {
             self.workflow.suspend = true;
             self.workflow.status = Some(StepPhase::Suspending);
             self.workflow.message = Some(message);

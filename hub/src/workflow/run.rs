@@ -10,8 +10,6 @@ use roundhouse_api::application::{ApplicationPhase, StepPhase, StepStatus, WaitS
 use std::{collections::BTreeSet, time::Duration};
 
 pub(super) const PAUSED: &str = "paused: set status.workflow.suspend to false to go on";
-/// What a suspended run says where its step says nothing.
-pub(super) const AWAITING: &str = "waiting for a person: set status.workflow.suspend to false to go on";
 
 /// One call of the engine.
 pub(super) struct Run<'a> {

@@ -14,6 +14,7 @@ mod world;
 
 mod acting;
 mod commands;
+mod decisions;
 mod deletion;
 mod doubled;
 mod events;

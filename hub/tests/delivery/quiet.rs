@@ -84,3 +84,30 @@ async fn waiting_writes_nothing() {
     tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
     assert_eq!(world.server().counter().total_stored(), before);
 }
+
+/// Each pass reads the revision before, of which the cluster keeps a component: what is seen before that is no progress.
+#[tokio::test(start_paused = true)]
+async fn waiting_beside_a_component_of_the_revision_before_writes_nothing() {
+    let world = World::five().await;
+    let spec = |value: &str| {
+        let component = |name: &str| {
+            json!({"name": name, "type": "k8s-objects", "properties": {"objects": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"is": value}}]}})
+        };
+        let step = |name: &str| {
+            json!({"name": name, "type": "apply-component",
+                "properties": {"component": name, "placement": [{"clusterSelector": {"region": "east"}}]}})
+        };
+        json!({"components": [component("a"), component("b")], "workflow": {"steps": [step("a"), step("b")]}})
+    };
+    world.apply("app", spec("1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.agents.script("c1", Script::Applied).await;
+    world.apply("app", spec("2")).await;
+    let before = world.rest().await;
+    let manifests = world.bundle("c1", "app").await.unwrap().spec.workload.manifests;
+    let values: Vec<_> = manifests.iter().map(|manifest| &manifest["data"]["is"]).collect();
+    assert_eq!(values, ["2", "1"], "the second step waits for the first");
+    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    assert_eq!(world.server().counter().total_stored(), before);
+}

@@ -21,21 +21,60 @@ impl Cache {
         if older_object(state.decisions.get(&key), &decision) {
             return None;
         }
+        state.lost.remove(&key);
         state.decisions.insert(key, Arc::new(decision));
         Some(application)
     }
 
-    pub(in crate::application) fn remove_decision(&self, key: &Key) -> Option<Key> {
-        let held = self.state.write().decisions.remove(key)?;
-        let application = &held.spec.application_ref;
-        Some((application.namespace.clone(), application.name.clone()))
+    /// Takes in that a Decision does not exist any more. That is no word about what it says: while this hub leads it is kept,
+    /// to be written again ([`Cache::lost_decisions`]), as long as its application is there.
+    pub(in crate::application) fn lose_decision(&self, key: &Key) -> Option<Key> {
+        let term = self.leading.term();
+        let mut state = self.state.write();
+        let of = state.decisions.get(key)?.spec.application_ref.clone();
+        let application = (of.namespace, of.name);
+        let owner = state.applications.get(&application);
+        let is_wanted = owner.is_some_and(|owner| owner.uid == of.uid && !owner.deleting);
+        match term.filter(|_| is_wanted) {
+            Some(term) => {
+                state.lost.insert(key.clone(), term.epoch);
+            }
+            None => state.forget_decision(key),
+        }
+        Some(application)
     }
 
+    /// A Decision that is not wanted any more.
+    pub(in crate::application) fn forget_decision(&self, key: &Key) {
+        self.state.write().forget_decision(key);
+    }
+
+    /// The Decisions of an application that do not exist any more, as they were. What was lost in another term is forgotten: who led
+    /// meanwhile may have deleted it.
+    pub(in crate::application) fn lost_decisions(&self, application: &Key, epoch: i64) -> Vec<Arc<Decision>> {
+        if self.state.read().lost.is_empty() {
+            return Vec::new();
+        }
+        let mut state = self.state.write();
+        let lost: Vec<Key> = state.lost_decisions_of(application).cloned().collect();
+        let (known, others): (Vec<Key>, Vec<Key>) = lost
+            .into_iter()
+            .partition(|key| state.lost.get(key) == Some(&epoch));
+        for key in others {
+            state.forget_decision(&key);
+        }
+        known
+            .iter()
+            .filter_map(|key| state.decisions.get(key).cloned())
+            .collect()
+    }
+
+    /// A Decision that exists.
     pub(in crate::application) fn decision(&self, key: &Key) -> Option<Arc<Decision>> {
-        self.state.read().decisions.get(key).cloned()
+        self.state.read().existing_decision(key).cloned()
     }
 
-    /// The Decisions of an application, by step.
+    /// The Decisions of an application, by step; the ones that are lost among them.
     pub(in crate::application) fn decisions(&self, application: &Key) -> BTreeMap<String, Arc<Decision>> {
         let state = self.state.read();
         let own = state.decisions_of(application);
@@ -109,6 +148,26 @@ impl Cache {
 }
 
 impl State {
+    pub(super) fn existing_decision(&self, key: &Key) -> Option<&Arc<Decision>> {
+        self.decisions.get(key).filter(|_| !self.lost.contains_key(key))
+    }
+
+    pub(super) fn forget_decision(&mut self, key: &Key) {
+        self.lost.remove(key);
+        self.decisions.remove(key);
+    }
+
+    pub(super) fn lost_decisions_of(&self, application: &Key) -> impl Iterator<Item = &Key> {
+        let is_own = |key: &&Key| {
+            let of = self
+                .decisions
+                .get(*key)
+                .map(|decision| &decision.spec.application_ref);
+            of.is_some_and(|of| of.namespace == application.0 && of.name == application.1)
+        };
+        self.lost.keys().filter(is_own)
+    }
+
     /// The Decisions of an application. Those of one of its name that was deleted before are none of its own: they are there
     /// until the garbage collector has come to them.
     pub(super) fn decisions_of<'a>(

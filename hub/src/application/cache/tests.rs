@@ -1,7 +1,7 @@
 //! Who is woken by a change of a cluster.
 
 use super::*;
-use crate::{application::placements::StoredPlacement as Held, placement::PlacingStep};
+use crate::{application::placements::StoredPlacement as Held, leader::Term, placement::PlacingStep};
 use kube::core::ApiResource;
 use roundhouse_api::{
     application::Application,
@@ -377,4 +377,74 @@ fn what_is_told_to_be_gone_before_our_own_release_of_it_is_answered_is_not_held_
     cache.put_bundle(of_bundle(7, &[]));
     assert!(cache.applications().is_empty() && cache.held(Kind::Bundle).is_empty());
     assert_eq!(cache.tally().bundles, 0);
+}
+
+/// What was decided is kept where somebody else deletes it, while this hub leads and its application is there.
+#[test]
+fn a_decision_that_is_deleted_is_kept_to_be_written_again() {
+    let leading = Leading::default();
+    let lead = |epoch: i64| leading.set(Some(Term { epoch, confirmed: 0 }));
+    let cache = Cache::new(Metrics::default(), leading.clone());
+    let put_application = |deleting: bool| {
+        let resource = ApiResource::erase::<Application>(&());
+        let mut object = DynamicObject::new(&key(3).1, &resource).data(json!({"spec": {}}));
+        object.metadata.namespace = Some(key(3).0);
+        object.metadata.uid = Some(application(3).uid);
+        object.metadata.deletion_timestamp =
+            deleting.then(|| serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+        object.metadata.finalizers = Some(vec!["some".to_owned()]);
+        cache.put_application(object);
+    };
+    let name = (key(3).0, "app-0003-s".to_owned());
+    let put = || {
+        let mut decision = Decision::new(&name.1, Default::default());
+        decision.metadata.namespace = Some(name.0.clone());
+        decision.spec.application_ref = application(3);
+        decision.spec.step = "s".to_owned();
+        cache.put_decision(decision);
+    };
+    // Steps that count, whether the Decision exists, and what is to be written again in a term.
+    let state = |epoch: i64| {
+        let lost = cache.lost_decisions(&key(3), epoch).len();
+        let exists = cache.decision(&name).is_some();
+        assert_eq!(cache.held(Kind::Decision).contains_key(&name), exists);
+        (cache.decisions(&key(3)).len(), exists, lost)
+    };
+    put_application(false);
+    put();
+    assert_eq!(state(1), (1, true, 0));
+    // A hub that does not lead does not know why it went.
+    assert_eq!(cache.lose_decision(&name), Some(key(3)));
+    assert_eq!(state(1), (0, false, 0));
+    put();
+    lead(1);
+    assert_eq!(cache.lose_decision(&name), Some(key(3)));
+    assert_eq!(state(1), (1, false, 1));
+    assert_eq!(
+        cache.lose_decision(&name),
+        Some(key(3)),
+        "a list says it once more"
+    );
+    assert_eq!(state(1), (1, false, 1));
+    put();
+    assert_eq!(state(1), (1, true, 0));
+    // Another one has led meanwhile.
+    cache.lose_decision(&name);
+    lead(3);
+    assert_eq!(state(3), (0, false, 0));
+    // With the application it goes, and what the hub lets go itself is gone.
+    put();
+    cache.lose_decision(&name);
+    assert_eq!(state(3), (1, false, 1));
+    cache.remove_application(&key(3));
+    assert_eq!(state(3), (0, false, 0));
+    put_application(true);
+    put();
+    cache.lose_decision(&name);
+    assert_eq!(state(3), (0, false, 0));
+    put_application(false);
+    put();
+    cache.forget_decision(&name);
+    assert_eq!(cache.lose_decision(&name), None);
+    assert_eq!(state(3), (0, false, 0));
 }

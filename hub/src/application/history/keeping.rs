@@ -97,8 +97,10 @@ impl Hub {
         let delivered = status.delivered_revision.clone();
         let mut used: BTreeSet<String> = latest.iter().cloned().chain(run).chain(delivered).collect();
         let bundles = self.cache.bundles(key);
-        let bundles = bundles.values().flatten().filter_map(|b| b.spec.revision.clone());
-        used.extend(bundles);
+        for bundle in bundles.values().flatten() {
+            used.extend(bundle.spec.revision.clone());
+            used.extend(bundle.steps().into_values());
+        }
         let decisions = self.cache.decisions(key);
         used.extend(decisions.values().map(|decision| decision.spec.revision.clone()));
         // What a cluster that waits for its turn is made again of.

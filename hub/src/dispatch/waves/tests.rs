@@ -22,6 +22,7 @@ fn wanted(cluster: &str, part: usize, replicas: u64, todo: Todo) -> Wanted {
         namespace: format!("cluster-{cluster}"),
         name: format!("default.app.{part}"),
         step: "x".to_owned(),
+        steps: None,
         part: 0,
         divided: Arc::new(Divided { parts: vec![part_of] }),
         spec: BundleSpec::default(),

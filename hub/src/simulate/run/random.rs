@@ -13,7 +13,11 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
-use roundhouse_api::{application::Application, cluster::Leave, names::annotation};
+use roundhouse_api::{
+    application::Application,
+    cluster::Leave,
+    names::{annotation, decision_name},
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -34,7 +38,7 @@ const LEAVES: &str = "west-10";
 /// them, and one end of the hub. One in four has two hubs. The second application is a `webservice` with traits, and is delivered
 /// three clusters at a time; in half of them the third one is applied once, so that its removals have to be confirmed, and in half
 /// of them a step of it brings an object of its own. Clusters lose a label that counts and get it back, join, leave, and are
-/// restored from a backup; somebody writes in them; an application is deleted. After the last of it everything has to be delivered
+/// restored from a backup; somebody writes in them; an application is deleted, and so is what was decided. After the last of it everything has to be delivered
 /// within 15 minutes, and every cluster has what its Bundles say.
 pub fn random(seed: u64) -> Script {
     let mut dice = Dice::new(seed, "script");
@@ -163,6 +167,19 @@ fn changes(dice: &mut Dice, names: &[String], labelled: &str) -> Vec<Act> {
     }
     if dice.happens(300) {
         acts.push(Act::Delete(Target::application("three")));
+    }
+    // What was decided is decided again.
+    for _ in 0..dice.below(3) {
+        let (of, step) = (dice.pick(&["one", "two", "three"]), dice.pick(&["east", "west"]));
+        acts.extend(of.zip(step).map(|(of, step)| {
+            let decision = decision_name(of, step);
+            Act::Delete(Target::on_hub(
+                "roundhouse.dev/v1alpha1",
+                "Decision",
+                "default",
+                &decision,
+            ))
+        }));
     }
     acts
 }

@@ -327,6 +327,12 @@ fn a_suspension_ends_after_its_time_also_beside_others() {
         &json!([{"name": "s", "type": "suspend", "properties": {"duration": "1h"}}, region("east")]),
     );
     flow.settle();
+    assert_eq!(
+        workflow(&flow.status).message.as_deref(),
+        Some(
+            "waiting until 2026-01-01T01:00:00Z or for a person: set status.workflow.suspend to false to go on"
+        )
+    );
     flow.workflow().suspend = false;
     assert_eq!(flow.settle(), "RunningWorkflow s:succeeded east:running");
     // Steps beside it go on.

@@ -108,6 +108,7 @@ impl Member {
             namespace: format!("cluster-{name}"),
             name: "default.app".to_owned(),
             step: String::new(),
+            steps: None,
             part: 0,
             divided: Arc::new(Divided { parts: vec![part] }),
             spec: spec_of(hash),
