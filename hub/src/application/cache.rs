@@ -172,6 +172,8 @@ struct State {
     decisions: BTreeMap<Key, Arc<Decision>>,
     /// Those of them that somebody else has deleted, with the term of this hub in which that was seen.
     lost: BTreeMap<Key, i64>,
+    /// The uids of those that this hub lets go: that they are deleted is as it should be.
+    let_go: BTreeMap<Key, String>,
     /// With resourceVersion.
     definitions: BTreeMap<Key, (String, ComponentDefinitionSpec)>,
     revisions: BTreeMap<Key, Arc<ApplicationRevision>>,

@@ -402,7 +402,7 @@ impl Hub {
         mut status: ApplicationStatus,
     ) -> Result<Outcome, PassError> {
         let mut outcome = Outcome::default();
-        let mut written = self.restore_decisions(delivery, status.workflow.as_ref()).await?;
+        let mut written = self.restore_decisions(delivery, status.workflow.as_ref()).await;
         let mut calm = None;
         // Whether the server was seen to have the application just so.
         let mut proven = false;
@@ -486,8 +486,9 @@ impl Hub {
                 )
                 .await?;
             let again = moved || done.count > 0;
+            let failed = done.error.is_some();
             written = written.and(done);
-            if written.error.is_some() || !again || last {
+            if failed || !again || last {
                 if !again {
                     calm = Some(view);
                 } else if last {
@@ -684,12 +685,8 @@ impl Hub {
         Ok(written.and(writer.remove(view.objects.due.clone()).await))
     }
 
-    /// Writes the Decisions again that somebody has deleted: what clusters have goes by them.
-    async fn restore_decisions(
-        &self,
-        delivery: &Delivery<'_>,
-        run: Option<&WorkflowStatus>,
-    ) -> Result<Written, PassError> {
+    /// Writes the Decisions again that somebody has deleted: what clusters have goes by them. They count also where that fails.
+    async fn restore_decisions(&self, delivery: &Delivery<'_>, run: Option<&WorkflowStatus>) -> Written {
         let mut written = Written::default();
         for decision in self.cache.lost_decisions(delivery.key, self.epoch) {
             let spec = &decision.spec;
@@ -703,10 +700,12 @@ impl Hub {
                 step = spec.step,
                 "a Decision was deleted and is written again"
             );
-            self.decision(delivery, spec).await?;
-            written.count += 1;
+            match self.decision(delivery, spec).await {
+                Ok(()) => written.count += 1,
+                Err(error) => written.fail(error),
+            }
         }
-        Ok(written)
+        written
     }
 
     async fn decision(&self, delivery: &Delivery<'_>, spec: &DecisionSpec) -> Result<(), PassError> {
@@ -788,6 +787,8 @@ impl Hub {
                 continue;
             }
             let name = decision.metadata.name.clone().unwrap_or_default();
+            let key = (delivery.key.0.clone(), name.clone());
+            self.cache.lets_decision_go(&key, &decision);
             match api.delete(&name, &writes::delete(&*decision)).await {
                 Ok(_) => written.count += 1,
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
@@ -797,7 +798,7 @@ impl Hub {
                     continue;
                 }
             }
-            self.cache.forget_decision(&(delivery.key.0.clone(), name));
+            self.cache.forget_decision(&key);
         }
         written
     }

@@ -182,7 +182,7 @@ fn former(request: &Request<'_>, step: &str, now: Option<&StepDecision>) -> Opti
 }
 
 /// Cluster -> the revision that a step has brought to it, as far as its Bundles tell.
-fn given(request: &Request<'_>, step: &str) -> BTreeMap<String, String> {
+pub(super) fn given(request: &Request<'_>, step: &str) -> BTreeMap<String, String> {
     let own = |bundle: &&Arc<Observed>| {
         let of = bundle.spec.application_ref.as_ref();
         !bundle.deleting && of.is_some_and(|of| of.uid == request.application.uid)

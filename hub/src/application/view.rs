@@ -63,7 +63,9 @@ impl Delivery<'_> {
     ) -> (BTreeMap<String, Share>, Plan) {
         let shares = dispatch::shares(layers);
         let executor = self.valid.executor(&self.application.namespace);
+        let steps: Vec<&str> = self.spec.placing().map(|(step, _)| step.name.as_str()).collect();
         let plan = dispatch::plan(&dispatch::Request {
+            steps: &steps,
             application: &self.application,
             content: &self.content,
             former: &self.former,

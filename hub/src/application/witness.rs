@@ -1,7 +1,7 @@
 //! Who wants to know what each decision followed from. That a decision is a function of its inputs can only be seen where both
 //! are known: when it arrives in the store, what is stored beside it may be newer than what the hub decided on.
 
-use super::placing::{Placed, Request, steps};
+use super::placing::{Placed, Request, given, steps};
 use crate::workflow::Reach;
 use roundhouse_api::{decision::DecisionSpec, hash, names::decision_name};
 use serde_json::json;
@@ -124,6 +124,10 @@ fn inputs(request: &Request<'_>, reach: &[Option<Reach>]) -> String {
         .iter()
         .map(|(step, d)| (step, content(&d.spec)))
         .collect();
+    // Where a Decision is lost, Bundles tell.
+    let unstored = request.valid.placing().map(|(step, _)| step.name.as_str());
+    let unstored = unstored.filter(|step| !request.stored.contains_key(*step));
+    let told: Vec<_> = unstored.map(|step| given(request, step)).collect();
     let timed = |placement: &crate::placement::PlacingStep<'_>| {
         let mut tolerations = placement.spec.tolerations.iter();
         tolerations.any(|toleration| toleration.toleration_seconds.is_some())
@@ -134,7 +138,7 @@ fn inputs(request: &Request<'_>, reach: &[Option<Reach>]) -> String {
         (
             (request.application, request.revision, request.valid, reach),
             (request.workloads, request.fleet.inventory.clusters(), stored, now),
-            (request.faults, request.patches),
+            (request.faults, request.patches, told),
         )
     )
 }

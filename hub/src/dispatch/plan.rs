@@ -40,6 +40,8 @@ pub struct Request<'a> {
     pub manifest_configs: &'a [ManifestConfig],
     /// Fencing epoch of this hub.
     pub epoch: i64,
+    /// The placing steps of the spec.
+    pub steps: &'a [&'a str],
 }
 
 /// What is wanted, cluster by cluster.
@@ -327,7 +329,13 @@ fn bundles(
                 todo: Todo::Create,
             };
             if let Some(existing) = held.iter().find(|b| b.name == wanted.name) {
-                wanted.todo = todo(&wanted, existing);
+                // Who has brought it is a step of this spec: one of that name that comes later has brought nothing.
+                let by = existing.labels.get(label::STEP).map(String::as_str);
+                let is_told = by.is_some_and(|by| by == wanted.step || request.steps.contains(&by));
+                wanted.todo = match todo(&wanted, existing) {
+                    Todo::Nothing if !is_told => Todo::Replace,
+                    todo => todo,
+                };
             }
             wanted
         })

@@ -108,6 +108,7 @@ impl Store {
             apply_once_rules: &[],
             executor: None,
             manifest_configs: &[],
+            steps: &[],
             epoch,
         })
     }
@@ -317,6 +318,7 @@ fn what_came_late_from_an_earlier_term_is_written_anew() {
             apply_once_rules: &[],
             executor: None,
             manifest_configs: &[],
+            steps: &[],
             epoch: own,
         });
         let Target::Bundles(wanted) = &plan.targets["c1"] else {
@@ -420,6 +422,7 @@ fn clusters_that_the_run_has_not_reached() {
         apply_once_rules: &[],
         executor: None,
         manifest_configs: &[],
+        steps: &[],
         epoch: 1,
     });
     let Target::Bundles(wanted) = &plan.targets["c4"] else {
@@ -462,6 +465,7 @@ fn a_bundle_tells_which_steps_brought_it() {
             apply_once_rules: &[],
             executor: None,
             manifest_configs: &[],
+            steps: &[],
             epoch: 1,
         });
         store.execute(&plan);
@@ -703,6 +707,7 @@ fn a_change_of_the_policy_alone_is_a_change() {
             apply_once_rules,
             executor: None,
             manifest_configs: &[],
+            steps: &[],
             epoch: 1,
         });
         let Target::Bundles(wanted) = &plan.targets["c1"] else {

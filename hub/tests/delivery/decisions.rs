@@ -5,7 +5,7 @@ use kube::{Api, api::DeleteParams};
 use roundhouse_api::{
     application::{ApplicationPhase, StepPhase},
     decision::Decision,
-    names::annotation,
+    names::{annotation, label},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -321,4 +321,27 @@ async fn what_the_hub_lets_go_is_not_written_again() {
     world.until_phase("app", ApplicationPhase::Running).await;
     world.rest().await;
     assert!(decided(&world).await.keys().eq(["app-east"]));
+}
+
+/// A Bundle that no step of the spec has brought is written anew, to say who has: a later step of that name has brought nothing.
+#[tokio::test(start_paused = true)]
+async fn a_step_that_has_the_name_of_an_earlier_one_has_brought_nothing() {
+    let world = World::five().await;
+    let spec = |steps: &[(&str, &str)]| {
+        let step = |(name, region): &(&str, &str)| json!({"name": name, "type": "deploy", "properties": {"placement": [{"clusterSelector": {"region": region}}]}});
+        let steps: Vec<Value> = steps.iter().map(step).collect();
+        json!({"components": [config_map("a", "1")], "workflow": {"steps": steps}})
+    };
+    for steps in [
+        &[("first", "east")][..],
+        &[("second", "east")],
+        &[("second", "east"), ("first", "west")],
+    ] {
+        world.apply("app", spec(steps)).await;
+        world.until_phase("app", ApplicationPhase::Running).await;
+        world.rest().await;
+        let labels = world.bundle("c1", "app").await.unwrap().metadata.labels.unwrap();
+        assert_eq!(labels.get(label::STEP).map(String::as_str), Some(steps[0].0));
+    }
+    assert_eq!(values(&world, "c4").await, ["a=1"]);
 }

@@ -3,11 +3,14 @@
 use super::{Cache, State, older_object};
 use crate::{
     application::Key,
+    leader::{Term, is_newer},
     relist::{key_of, older},
     render::ReplicaPaths,
 };
 use kube::ResourceExt;
-use roundhouse_api::{decision::Decision, definition::ComponentDefinition, revision::ApplicationRevision};
+use roundhouse_api::{
+    decision::Decision, definition::ComponentDefinition, names::decision_name, revision::ApplicationRevision,
+};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,15 +30,25 @@ impl Cache {
     }
 
     /// Takes in that a Decision does not exist any more. That is no word about what it says: while this hub leads it is kept,
-    /// to be written again ([`Cache::lost_decisions`]), as long as its application is there.
+    /// to be written again ([`Cache::lost_decisions`]), as long as its application is there. But for those that the hub lets go
+    /// itself, those that no hub has written under that name, and those of a term that is still to come: nobody could write them
+    /// anew, and deleting them is the way out.
     pub(in crate::application) fn lose_decision(&self, key: &Key) -> Option<Key> {
         let term = self.leading.term();
         let mut state = self.state.write();
-        let of = state.decisions.get(key)?.spec.application_ref.clone();
-        let application = (of.namespace, of.name);
+        let let_go = state.let_go.remove(key);
+        let decision = state.decisions.get(key)?.clone();
+        let of = &decision.spec.application_ref;
+        let application = (of.namespace.clone(), of.name.clone());
+        let is_let_go = let_go.is_some() && let_go == decision.metadata.uid;
+        let is_own = key.0 == of.namespace && key.1 == decision_name(&of.name, &decision.spec.step);
         let owner = state.applications.get(&application);
         let is_wanted = owner.is_some_and(|owner| owner.uid == of.uid && !owner.deleting);
-        match term.filter(|_| is_wanted) {
+        let readable = |term: &Term| !is_newer(Some(decision.spec.epoch), term.epoch);
+        match term
+            .filter(readable)
+            .filter(|_| is_own && is_wanted && !is_let_go)
+        {
             Some(term) => {
                 state.lost.insert(key.clone(), term.epoch);
             }
@@ -44,29 +57,41 @@ impl Cache {
         Some(application)
     }
 
+    /// A Decision is about to be deleted by this hub.
+    pub(in crate::application) fn lets_decision_go(&self, key: &Key, decision: &Decision) {
+        let uid = decision.uid().unwrap_or_default();
+        self.state.write().let_go.insert(key.clone(), uid);
+    }
+
     /// A Decision that is not wanted any more.
     pub(in crate::application) fn forget_decision(&self, key: &Key) {
         self.state.write().forget_decision(key);
     }
 
     /// The Decisions of an application that do not exist any more, as they were. What was lost in another term is forgotten: who led
-    /// meanwhile may have deleted it.
+    /// meanwhile may have deleted it. So is what is of an application of this name that was before it.
     pub(in crate::application) fn lost_decisions(&self, application: &Key, epoch: i64) -> Vec<Arc<Decision>> {
         if self.state.read().lost.is_empty() {
             return Vec::new();
         }
         let mut state = self.state.write();
-        let lost: Vec<Key> = state.lost_decisions_of(application).cloned().collect();
-        let (known, others): (Vec<Key>, Vec<Key>) = lost
-            .into_iter()
-            .partition(|key| state.lost.get(key) == Some(&epoch));
+        let uid = state
+            .applications
+            .get(application)
+            .map(|stored| stored.uid.clone());
+        let (mut known, mut others) = (Vec::new(), Vec::new());
+        for key in state.lost_decisions_of(application) {
+            let decision = state.decisions.get(key);
+            let of = decision.filter(|decision| Some(&decision.spec.application_ref.uid) == uid.as_ref());
+            match of.filter(|_| state.lost.get(key) == Some(&epoch)) {
+                Some(decision) => known.push(decision.clone()),
+                None => others.push(key.clone()),
+            }
+        }
         for key in others {
             state.forget_decision(&key);
         }
         known
-            .iter()
-            .filter_map(|key| state.decisions.get(key).cloned())
-            .collect()
     }
 
     /// A Decision that exists.
@@ -157,15 +182,19 @@ impl State {
         self.decisions.remove(key);
     }
 
+    /// By prefix, as [`State::decisions_of`] goes.
     pub(super) fn lost_decisions_of(&self, application: &Key) -> impl Iterator<Item = &Key> {
-        let is_own = |key: &&Key| {
+        let from = (application.0.clone(), format!("{}-", application.1));
+        let in_range = self.lost.range(from..).map(|(key, _)| key);
+        let in_range = in_range
+            .take_while(|(namespace, name)| *namespace == application.0 && name.starts_with(&application.1));
+        in_range.filter(|key| {
             let of = self
                 .decisions
                 .get(*key)
                 .map(|decision| &decision.spec.application_ref);
             of.is_some_and(|of| of.namespace == application.0 && of.name == application.1)
-        };
-        self.lost.keys().filter(is_own)
+        })
     }
 
     /// The Decisions of an application. Those of one of its name that was deleted before are none of its own: they are there

@@ -399,6 +399,7 @@ fn a_decision_that_is_deleted_is_kept_to_be_written_again() {
     let put = || {
         let mut decision = Decision::new(&name.1, Default::default());
         decision.metadata.namespace = Some(name.0.clone());
+        decision.metadata.uid = Some("u".to_owned());
         decision.spec.application_ref = application(3);
         decision.spec.step = "s".to_owned();
         cache.put_decision(decision);
@@ -447,4 +448,25 @@ fn a_decision_that_is_deleted_is_kept_to_be_written_again() {
     cache.forget_decision(&name);
     assert_eq!(cache.lose_decision(&name), None);
     assert_eq!(state(3), (0, false, 0));
+    // Whichever comes first, the answer or the word that it is gone.
+    put();
+    let decision = cache.decision(&name).unwrap();
+    cache.lets_decision_go(&name, &decision);
+    cache.lose_decision(&name);
+    assert_eq!(state(3), (0, false, 0));
+    // The next one of that name is another one.
+    put();
+    cache.lose_decision(&name);
+    assert_eq!(state(3), (1, false, 1));
+    // One of a term that is to come, and one that somebody has copied, go for good.
+    for (of, epoch, kept) in [(&*name.1, 3, 1), (&name.1, 4, 0), ("app-0003-copy", 3, 0)] {
+        let named = (name.0.clone(), of.to_owned());
+        let mut copy = Decision::clone(&decision);
+        copy.metadata.name = Some(of.to_owned());
+        copy.spec.epoch = epoch;
+        cache.put_decision(copy);
+        cache.lose_decision(&named);
+        assert_eq!(cache.lost_decisions(&key(3), 3).len(), kept, "{of} {epoch}");
+        cache.forget_decision(&named);
+    }
 }
