@@ -204,7 +204,8 @@ fn begins(commit: &Commit, model: &Model, found: &mut Found<'_>) {
     // under both for a while, and its Bundle says the later one.
     let cluster = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
     let own = || {
-        model.decisions.values().filter(|decision| {
+        let decided = model.decisions.values().chain(model.deleted.values());
+        decided.filter(|decision| {
             let owner = &decision.application_ref;
             (&owner.namespace, &owner.name) == (&of.namespace, &of.name)
                 && decision.clusters.iter().any(|placed| placed == cluster)
@@ -239,7 +240,8 @@ impl Run<'_> {
             self.namespace.into(),
             decision_name(self.name, step).as_str().into(),
         );
-        let Some(decision) = self.model.decisions.get(&key) else {
+        let decided = self.model.decisions.get(&key);
+        let Some(decision) = decided.or_else(|| self.model.deleted.get(&key)) else {
             return Err(("a Decision".to_owned(), "there is none".to_owned()));
         };
         if decision.revision != of {

@@ -252,6 +252,8 @@ pub(super) struct Model {
     made: u64,
     /// Decisions that are there.
     pub(super) decisions: BTreeMap<Name, DecisionSpec>,
+    /// What those said that are deleted by now: it was decided all the same.
+    pub(super) deleted: BTreeMap<Name, DecisionSpec>,
     /// Applications.
     pub(super) applications: BTreeMap<Name, Delivered>,
     /// ApplicationRevisions, as far as they can be understood.
@@ -319,11 +321,16 @@ impl Model {
         let name = || (commit.key.namespace.clone(), commit.key.name.clone());
         match (&*commit.server, &*commit.key.table) {
             (HUB, BUNDLES) => self.bundle(name(), commit),
-            (HUB, DECISIONS) => put(
-                &mut self.decisions,
-                name(),
-                commit.read::<Decision>().map(|d| d.spec),
-            ),
+            (HUB, DECISIONS) => match commit.read::<Decision>() {
+                Some(decision) => {
+                    self.deleted.remove(&name());
+                    self.decisions.insert(name(), decision.spec);
+                }
+                None => {
+                    let deleted = self.decisions.remove(&name()).map(|decision| (name(), decision));
+                    self.deleted.extend(deleted);
+                }
+            },
             (HUB, APPLICATIONS) => self.application(name(), commit),
             (HUB, REVISIONS) => {
                 let revision = commit.read::<ApplicationRevision>();

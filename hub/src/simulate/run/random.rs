@@ -31,6 +31,11 @@ const BUSY: Duration = Duration::from_secs(120);
 /// How long it rests at the end.
 const RESTS: Duration = Duration::from_secs(30);
 
+/// The applications and their placing steps.
+const APPLICATIONS: [&str; 3] = ["one", "two", "three"];
+const STEPS: [&str; 2] = ["east", "west"];
+const DECISION: &str = "Decision";
+
 /// A cluster that nothing else is done to: it may leave.
 const LEAVES: &str = "west-10";
 
@@ -48,7 +53,7 @@ pub fn random(seed: u64) -> Script {
         script = script.with_two_hubs();
     }
     let shares = [("50%", "50%"), ("70%", "20%"), ("60%", "40%")];
-    let mut applications: Vec<_> = ["one", "two", "three"]
+    let mut applications: Vec<_> = APPLICATIONS
         .iter()
         .zip(shares)
         .map(|(name, (east, west))| application(name, 20, &[("east", east), ("west", west)]))
@@ -87,7 +92,12 @@ pub fn random(seed: u64) -> Script {
         at(&mut dice, Act::Apply(with_image(app, &format!("web:{}", n + 2))));
     }
     let labelled = dice.pick(&names).cloned().unwrap_or_default();
-    for act in changes(&mut dice, &names, &labelled) {
+    let changes = changes(&mut dice, &names, &labelled);
+    let mut confirmed: Vec<&'static str> = APPLICATIONS
+        .into_iter()
+        .filter(|of| changes.iter().any(|act| is_of_decision(act, of)))
+        .collect();
+    for act in changes {
         at(&mut dice, act);
     }
     let end = dice.between(&(Duration::ZERO..=BUSY));
@@ -97,9 +107,11 @@ pub fn random(seed: u64) -> Script {
         let lasting = dice.between(&(Duration::from_secs(2)..=Duration::from_secs(45)));
         cues.extend([(when, first), (when + lasting, then)]);
     }
-    if applied_once {
-        // What still runs where it is no longer wanted is kept until somebody says that it may go.
-        script.helps = Some(confirms("three"));
+    // What still runs where it is no longer wanted is kept until somebody says that it may go; and where nobody saw a Decision go,
+    // who has what is decided without knowing who had it.
+    confirmed.extend(applied_once.then_some("three"));
+    if !confirmed.is_empty() {
+        script.helps = Some(confirms(confirmed));
     }
     cues.sort_by_key(|(at, _)| *at);
     for (at, act) in cues {
@@ -114,27 +126,31 @@ pub fn random(seed: u64) -> Script {
     })
 }
 
-/// Somebody looks at an application and confirms the removals that wait for it, if there are any.
-fn confirms(name: &'static str) -> Look {
+/// Somebody looks at applications and confirms the removals that wait for them, if there are any.
+fn confirms(names: Vec<&'static str>) -> Look {
     Look::new(move |fleet| {
+        let names = names.clone();
         Box::pin(async move {
             let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
-            let held = api
-                .get(name)
-                .await
-                .ok()
-                .and_then(|found| found.status?.held_deletes);
-            if let Some(held) = held {
-                let patch = json!({"metadata": {"annotations": {annotation::CONFIRM_DELETES: held.hash}}});
-                // Where it does not go through, what waits is told at the end.
-                drop(
-                    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
-                        .await,
-                );
+            for name in names {
+                let found = api.get(name).await.ok();
+                if let Some(held) = found.and_then(|found| found.status?.held_deletes) {
+                    let patch =
+                        json!({"metadata": {"annotations": {annotation::CONFIRM_DELETES: held.hash}}});
+                    let patch = Patch::Merge(patch);
+                    // Where it does not go through, what waits is told at the end.
+                    drop(api.patch(name, &PatchParams::default(), &patch).await);
+                }
             }
             Ok(())
         })
     })
+}
+
+/// Whether somebody deletes what was decided for an application.
+fn is_of_decision(act: &Act, application: &str) -> bool {
+    let of = |step: &&str| decision_name(application, step);
+    matches!(act, Act::Delete(target) if target.kind == DECISION && STEPS.iter().any(|step| of(step) == target.name))
 }
 
 /// What users and others do once, but for the cluster that is to be `labelled` anew.
@@ -170,12 +186,12 @@ fn changes(dice: &mut Dice, names: &[String], labelled: &str) -> Vec<Act> {
     }
     // What was decided is decided again.
     for _ in 0..dice.below(3) {
-        let (of, step) = (dice.pick(&["one", "two", "three"]), dice.pick(&["east", "west"]));
+        let (of, step) = (dice.pick(&APPLICATIONS), dice.pick(&STEPS));
         acts.extend(of.zip(step).map(|(of, step)| {
             let decision = decision_name(of, step);
             Act::Delete(Target::on_hub(
                 "roundhouse.dev/v1alpha1",
-                "Decision",
+                DECISION,
                 "default",
                 &decision,
             ))
