@@ -52,10 +52,19 @@ pub(super) struct Alone {
     /// The tables of its member that an agent has asked for since it was started. Those of a simulation keep nothing on a disk
     /// of theirs: one that is cut off before it has seen its Bundles asks for none, and knows nothing to put right.
     looked: BTreeMap<Arc<str>, BTreeSet<String>>,
+    /// Members that were restored from a backup, with the ledgers that their agents have written since: the others are of before, and
+    /// their agents may know of more.
+    restored: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
 impl Check for Alone {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        if &*commit.key.table == LEDGERS
+            && commit.asked.is_some()
+            && let Some(written) = self.restored.get_mut(&commit.server)
+        {
+            written.insert(commit.key.name.clone());
+        }
         if &*commit.server == HUB || &*commit.key.table == LEDGERS {
             return;
         }
@@ -70,7 +79,7 @@ impl Check for Alone {
         if by_its_agent {
             if commit.deletes() {
                 found.judges_part(Promise::P9, "deletes what it was told");
-                let told = told_before(commit, model, *since);
+                let told = self.told_before(commit, model, *since);
                 if told == Some(false) || (told.is_none() && !self.removed.contains(&place)) {
                     let expected = "nothing to be deleted that was not told before the agent was cut off";
                     found.broke(Promise::P9, commit.object(), expected, "it was deleted");
@@ -116,6 +125,9 @@ impl Check for Alone {
     }
 
     fn noted(&mut self, note: &Note, model: &Model, found: &mut Found<'_>) {
+        if let Note::Restored(cluster) = note {
+            self.restored.insert(cluster.clone(), BTreeSet::new());
+        }
         match note {
             Note::Silenced(cluster) => {
                 let at = found.at;
@@ -182,6 +194,26 @@ impl Alone {
         );
     }
 
+    /// Whether what lets an object go was on the hub before its agent was cut off, if a ledger answers for it.
+    fn told_before(&self, commit: &Commit, model: &Model, since: Duration) -> Option<bool> {
+        let (name, ledger) = model.ledger_of(&commit.server, &commit.key)?;
+        let Some(held) = model.by_uid(&ledger.spec.bundle_uid) else {
+            return Some(false);
+        };
+        let key = &commit.key;
+        let written = self.restored.get(&commit.server);
+        let is_of_before = written.is_some_and(|written| !written.contains(name));
+        let later = is_of_before.then_some(&held.contents).into_iter().flatten();
+        let contents = held.contents_of(ledger.spec.epoch).iter().chain(later);
+        let mut early = contents.filter(|(_, content)| content.at <= since);
+        Some(early.any(|(generation, content)| {
+            let lacks = !content.carries(&key.table, &key.namespace, &key.name);
+            let followed = *generation == ledger.spec.generation
+                || (is_of_before && *generation > ledger.spec.generation);
+            content.spec.deletion.is_some() || (followed && lacks)
+        }))
+    }
+
     fn has_looked(&self, commit: &Commit) -> bool {
         let looked = self.looked.get(&commit.server);
         looked.is_some_and(|tables| tables.contains(&*commit.key.table))
@@ -203,21 +235,6 @@ impl Alone {
         };
         all.into_iter().fold(since + HEALED, later)
     }
-}
-
-/// Whether what lets an object go was on the hub before its agent was cut off, if a ledger answers for it.
-fn told_before(commit: &Commit, model: &Model, since: Duration) -> Option<bool> {
-    let (_, ledger) = model.ledger_of(&commit.server, &commit.key)?;
-    let Some(held) = model.by_uid(&ledger.spec.bundle_uid) else {
-        return Some(false);
-    };
-    let key = &commit.key;
-    let contents = held.contents_of(ledger.spec.epoch).iter();
-    let mut early = contents.filter(|(_, content)| content.at <= since);
-    Some(early.any(|(generation, content)| {
-        let lacks = !content.carries(&key.table, &key.namespace, &key.name);
-        content.spec.deletion.is_some() || (*generation == ledger.spec.generation && lacks)
-    }))
 }
 
 /// Whether the agent puts right what others change of an object.

@@ -93,10 +93,7 @@ pub fn random(seed: u64) -> Script {
     }
     let labelled = dice.pick(&names).cloned().unwrap_or_default();
     let changes = changes(&mut dice, &names, &labelled);
-    let mut confirmed: Vec<&'static str> = APPLICATIONS
-        .into_iter()
-        .filter(|of| changes.iter().any(|act| is_of_decision(act, of)))
-        .collect();
+    let loses = changes.iter().any(is_of_decision);
     for act in changes {
         at(&mut dice, act);
     }
@@ -107,12 +104,13 @@ pub fn random(seed: u64) -> Script {
         let lasting = dice.between(&(Duration::from_secs(2)..=Duration::from_secs(45)));
         cues.extend([(when, first), (when + lasting, then)]);
     }
-    // What still runs where it is no longer wanted is kept until somebody says that it may go; and where nobody saw a Decision go,
-    // who has what is decided without knowing who had it.
-    confirmed.extend(applied_once.then_some("three"));
-    if !confirmed.is_empty() {
-        script.helps = Some(confirms(confirmed));
-    }
+    // What still runs where it is no longer wanted is kept until somebody says that it may go; and so is what moves away because
+    // nobody saw a Decision go, so that it was made without knowing who had what.
+    script.held_waits = loses;
+    script.helps = match loses {
+        true => Some(confirms(&APPLICATIONS)),
+        false => applied_once.then(|| confirms(&["three"])),
+    };
     cues.sort_by_key(|(at, _)| *at);
     for (at, act) in cues {
         script = script.at(at, act);
@@ -127,9 +125,8 @@ pub fn random(seed: u64) -> Script {
 }
 
 /// Somebody looks at applications and confirms the removals that wait for them, if there are any.
-fn confirms(names: Vec<&'static str>) -> Look {
+fn confirms(names: &'static [&'static str]) -> Look {
     Look::new(move |fleet| {
-        let names = names.clone();
         Box::pin(async move {
             let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
             for name in names {
@@ -147,10 +144,9 @@ fn confirms(names: Vec<&'static str>) -> Look {
     })
 }
 
-/// Whether somebody deletes what was decided for an application.
-fn is_of_decision(act: &Act, application: &str) -> bool {
-    let of = |step: &&str| decision_name(application, step);
-    matches!(act, Act::Delete(target) if target.kind == DECISION && STEPS.iter().any(|step| of(step) == target.name))
+/// Whether somebody deletes what was decided.
+fn is_of_decision(act: &Act) -> bool {
+    matches!(act, Act::Delete(target) if target.kind == DECISION)
 }
 
 /// What users and others do once, but for the cluster that is to be `labelled` anew.

@@ -1630,6 +1630,22 @@ async fn p9_what_a_cut_off_agent_deletes_it_was_told_before() {
         DEPLOYMENT,
         "that was not told before the agent was cut off",
     );
+    // A ledger that was restored says less than its agent knows, until the agent has written it.
+    for (is_restored, is_written) in [(false, false), (true, false), (true, true)] {
+        let world = World::delivered();
+        world.put(Some(&world.hub), BUNDLE, &emptied_bundle(2));
+        if is_restored {
+            world.note(&Note::Restored(C1.into()));
+        }
+        if is_written {
+            world.put(Some(&agent()), LEDGER, &ledger(1));
+        }
+        world.note(&Note::Cut(C1.into()));
+        world.remove(Some(&agent()), DEPLOYMENT);
+        let broken = world.monitor.broken();
+        let told = broken.iter().any(|broken| broken.promise == Promise::P9);
+        assert_eq!(told, !is_restored || is_written, "{is_restored} {is_written}");
+    }
     for was_removed in [false, true] {
         let world = World::delivered();
         if was_removed {
