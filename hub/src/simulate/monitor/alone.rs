@@ -85,6 +85,8 @@ impl Check for Alone {
                     found.broke(Promise::P9, commit.object(), expected, "it was deleted");
                 } else {
                     self.removed.insert(place.clone());
+                    // What goes as it was told is not put right any more.
+                    self.owed.remove(&place);
                 }
             }
             let healed = |owed: &&Owed| is_healed(&owed.fields, commit, model);

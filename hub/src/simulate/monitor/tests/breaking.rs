@@ -1630,6 +1630,18 @@ async fn p9_what_a_cut_off_agent_deletes_it_was_told_before() {
         DEPLOYMENT,
         "that was not told before the agent was cut off",
     );
+    // What others had changed of it before is not to be put right any more.
+    let world = World::delivered();
+    tombstone(&world);
+    world.note(&Note::Cut(C1.into()));
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    world.asked(&agent(), C1, &Method::GET, path, &json!({}));
+    world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
+    advance(Duration::from_secs(1)).await;
+    world.remove(Some(&agent()), DEPLOYMENT);
+    advance(Duration::from_secs(200)).await;
+    world.note(&Note::Healed(C1.into()));
+    world.holds();
     // A ledger that was restored says less than its agent knows, until the agent has written it.
     for (is_restored, is_written) in [(false, false), (true, false), (true, true)] {
         let world = World::delivered();
