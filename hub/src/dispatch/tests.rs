@@ -108,7 +108,7 @@ impl Store {
             apply_once_rules: &[],
             executor: None,
             manifest_configs: &[],
-            steps: &[],
+            steps: &["east"],
             epoch,
         })
     }
@@ -220,6 +220,18 @@ fn bookkeeping_alone_writes_nothing_and_content_does() {
         panic!()
     };
     assert_eq!(wanted[0].todo, plan::Todo::Nothing);
+    // But a step that the spec has no longer is not named on: one of that name may come again.
+    let label = |store: &mut Store, step: &str| {
+        let labels = store.only().metadata.labels.as_mut().unwrap();
+        labels.insert(label::STEP.to_owned(), step.to_owned())
+    };
+    label(&mut store, "gone");
+    let before = store.writes;
+    for _ in 0..2 {
+        store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
+    }
+    assert_eq!(store.writes, before + 1);
+    assert_eq!(label(&mut store, "east").as_deref(), Some("east"));
     for (content, share) in [
         (content(2, "b"), share(3, true)),
         (content(2, "b"), share(4, true)),
