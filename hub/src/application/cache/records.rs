@@ -21,7 +21,10 @@ impl Cache {
         let application = (application.namespace.clone(), application.name.clone());
         let mut state = self.state.write();
         let key = key_of(&decision);
-        if older_object(state.decisions.get(&key), &decision) {
+        let held = state.decisions.get(&key);
+        // The answer to a write may come later than the word that what was written is gone.
+        let is_gone = state.lost.contains_key(&key) && held.is_some_and(|held| held.uid() == decision.uid());
+        if is_gone || older_object(held, &decision) {
             return None;
         }
         state.lost.remove(&key);

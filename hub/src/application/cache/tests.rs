@@ -396,13 +396,19 @@ fn a_decision_that_is_deleted_is_kept_to_be_written_again() {
         cache.put_application(object);
     };
     let name = (key(3).0, "app-0003-s".to_owned());
-    let put = || {
+    let made = std::cell::Cell::new(0);
+    let put_uid = |uid: i32| {
         let mut decision = Decision::new(&name.1, Default::default());
         decision.metadata.namespace = Some(name.0.clone());
-        decision.metadata.uid = Some("u".to_owned());
+        decision.metadata.uid = Some(format!("u{uid}"));
         decision.spec.application_ref = application(3);
         decision.spec.step = "s".to_owned();
         cache.put_decision(decision);
+    };
+    // Each is another one.
+    let put = || {
+        made.set(made.get() + 1);
+        put_uid(made.get());
     };
     // Steps that count, whether the Decision exists, and what is to be written again in a term.
     let state = |epoch: i64| {
@@ -463,6 +469,7 @@ fn a_decision_that_is_deleted_is_kept_to_be_written_again() {
         let named = (name.0.clone(), of.to_owned());
         let mut copy = Decision::clone(&decision);
         copy.metadata.name = Some(of.to_owned());
+        copy.metadata.uid = Some(format!("{of} {epoch}"));
         copy.spec.epoch = epoch;
         cache.put_decision(copy);
         cache.lose_decision(&named);
