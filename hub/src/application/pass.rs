@@ -537,9 +537,7 @@ impl Hub {
                 _ => None,
             });
             let unread: BTreeSet<String> = revisions.filter(|of| !asked.contains(*of)).cloned().collect();
-            if unread.is_empty() {
-                return (view, failed);
-            }
+            let known = delivery.former.len();
             for revision in unread {
                 match self.load(delivery, &revision).await {
                     Ok(Some(content)) => {
@@ -549,6 +547,9 @@ impl Hub {
                     Err(error) => failed.fail(error),
                 }
                 asked.insert(revision);
+            }
+            if delivery.former.len() == known {
+                return (view, failed);
             }
         }
     }

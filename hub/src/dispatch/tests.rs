@@ -97,11 +97,22 @@ impl Store {
     }
 
     fn plan(&self, content: &Content, shares: &[(&str, Share)], epoch: i64) -> Plan {
+        self.plan_beside(&BTreeMap::new(), content, shares, epoch)
+    }
+
+    /// The same where earlier revisions are loaded.
+    fn plan_beside(
+        &self,
+        former: &BTreeMap<String, Content>,
+        content: &Content,
+        shares: &[(&str, Share)],
+        epoch: i64,
+    ) -> Plan {
         let shares = shares.iter().map(|(c, s)| ((*c).to_owned(), s.clone())).collect();
         plan(&Request {
             application: &application(),
             content,
-            former: &BTreeMap::new(),
+            former,
             shares: &shares,
             observed: &self.observed(),
             apply_once: None,
@@ -423,20 +434,8 @@ fn clusters_that_the_run_has_not_reached() {
     assert_eq!(plan.surplus, []);
     // Made again from the revision that was delivered, once that is loaded.
     let lost = Store::default();
-    let shares = BTreeMap::from([("c4".to_owned(), share(2, false))]);
-    let plan = super::plan(&Request {
-        application: &application(),
-        content: &content(2, "b"),
-        former: &BTreeMap::from([("app-v1".to_owned(), content(1, "a"))]),
-        shares: &shares,
-        observed: &lost.observed(),
-        apply_once: None,
-        apply_once_rules: &[],
-        executor: None,
-        manifest_configs: &[],
-        steps: &[],
-        epoch: 1,
-    });
+    let former = BTreeMap::from([("app-v1".to_owned(), content(1, "a"))]);
+    let plan = lost.plan_beside(&former, &content(2, "b"), &[("c4", share(2, false))], 1);
     let Target::Bundles(wanted) = &plan.targets["c4"] else {
         panic!("{plan:?}")
     };
@@ -467,19 +466,7 @@ fn a_bundle_tells_which_steps_brought_it() {
     let mut store = Store::default();
     let former = BTreeMap::from([("app-v1".to_owned(), content(1, "a"))]);
     let dispatch = |store: &mut Store, image: &str, share: Share| {
-        let plan = super::plan(&Request {
-            application: &application(),
-            content: &content(2, image),
-            former: &former,
-            shares: &BTreeMap::from([("c1".to_owned(), share)]),
-            observed: &store.observed(),
-            apply_once: None,
-            apply_once_rules: &[],
-            executor: None,
-            manifest_configs: &[],
-            steps: &[],
-            epoch: 1,
-        });
+        let plan = store.plan_beside(&former, &content(2, image), &[("c1", share)], 1);
         store.execute(&plan);
         plan.targets["c1"].clone()
     };

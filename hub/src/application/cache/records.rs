@@ -161,18 +161,22 @@ impl Cache {
     /// The revisions of an application, by name.
     pub(in crate::application) fn revisions(&self, application: &Key) -> Vec<Arc<ApplicationRevision>> {
         let state = self.state.read();
-        let from = (application.0.clone(), format!("{}-v", application.1));
-        let in_range = state
-            .revisions
-            .range(from..)
-            .take_while(|((namespace, name), _)| {
-                *namespace == application.0 && name.starts_with(&application.1)
-            });
-        in_range
+        named_after(&state.revisions, application)
             .filter(|(_, revision)| revision.spec.application_name == application.1)
             .map(|(_, revision)| revision.clone())
             .collect()
     }
+}
+
+/// What has a name of the form `<application>-…`: all that is recorded of an application, and of those whose names go on like it.
+fn named_after<'a, V>(
+    records: &'a BTreeMap<Key, V>,
+    application: &'a Key,
+) -> impl Iterator<Item = (&'a Key, &'a V)> {
+    let from = (application.0.clone(), format!("{}-", application.1));
+    let in_range = records.range(from..);
+    in_range
+        .take_while(|((namespace, name), _)| *namespace == application.0 && name.starts_with(&application.1))
 }
 
 impl State {
@@ -185,13 +189,9 @@ impl State {
         self.decisions.remove(key);
     }
 
-    /// By prefix, as [`State::decisions_of`] goes.
-    pub(super) fn lost_decisions_of(&self, application: &Key) -> impl Iterator<Item = &Key> {
-        let from = (application.0.clone(), format!("{}-", application.1));
-        let in_range = self.lost.range(from..).map(|(key, _)| key);
-        let in_range = in_range
-            .take_while(|(namespace, name)| *namespace == application.0 && name.starts_with(&application.1));
-        in_range.filter(|key| {
+    pub(super) fn lost_decisions_of<'a>(&'a self, application: &'a Key) -> impl Iterator<Item = &'a Key> {
+        let lost = named_after(&self.lost, application).map(|(key, _)| key);
+        lost.filter(|key| {
             let of = self
                 .decisions
                 .get(*key)
@@ -206,15 +206,12 @@ impl State {
         &'a self,
         application: &'a Key,
     ) -> impl Iterator<Item = &'a Arc<Decision>> {
-        let from = (application.0.clone(), format!("{}-", application.1));
-        let in_range = self.decisions.range(from..).take_while(|((namespace, name), _)| {
-            *namespace == application.0 && name.starts_with(&application.1)
-        });
         let uid = self
             .applications
             .get(application)
             .map(|stored| stored.uid.as_str());
-        in_range.map(|(_, decision)| decision).filter(move |decision| {
+        let own = named_after(&self.decisions, application).map(|(_, decision)| decision);
+        own.filter(move |decision| {
             let of = &decision.spec.application_ref;
             of.namespace == application.0 && of.name == application.1 && uid.is_none_or(|uid| uid == of.uid)
         })

@@ -10,7 +10,7 @@ use crate::{
 };
 use futures::future::LocalBoxFuture;
 use jiff::SignedDuration;
-use roundhouse_api::cluster::Leave;
+use roundhouse_api::{cluster::Leave, names::decision_name};
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -36,6 +36,12 @@ impl Target {
     /// An Application in the namespace `default`.
     pub fn application(name: &str) -> Target {
         Target::on_hub("core.oam.dev/v1beta1", "Application", "default", name)
+    }
+
+    /// The Decision of a step of an application in the namespace `default`.
+    pub fn decision(application: &str, step: &str) -> Target {
+        let name = decision_name(application, step);
+        Target::on_hub("roundhouse.dev/v1alpha1", "Decision", "default", &name)
     }
 
     /// A Cluster.

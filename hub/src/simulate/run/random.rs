@@ -13,11 +13,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
-use roundhouse_api::{
-    application::Application,
-    cluster::Leave,
-    names::{annotation, decision_name},
-};
+use roundhouse_api::{application::Application, cluster::Leave, names::annotation};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -34,7 +30,6 @@ const RESTS: Duration = Duration::from_secs(30);
 /// The applications and their placing steps.
 const APPLICATIONS: [&str; 3] = ["one", "two", "three"];
 const STEPS: [&str; 2] = ["east", "west"];
-const DECISION: &str = "Decision";
 
 /// A cluster that nothing else is done to: it may leave.
 const LEAVES: &str = "west-10";
@@ -146,7 +141,7 @@ fn confirms(names: &'static [&'static str]) -> Look {
 
 /// Whether somebody deletes what was decided.
 fn is_of_decision(act: &Act) -> bool {
-    matches!(act, Act::Delete(target) if target.kind == DECISION)
+    matches!(act, Act::Delete(target) if target.kind == "Decision")
 }
 
 /// What users and others do once, but for the cluster that is to be `labelled` anew.
@@ -183,15 +178,10 @@ fn changes(dice: &mut Dice, names: &[String], labelled: &str) -> Vec<Act> {
     // What was decided is decided again.
     for _ in 0..dice.below(3) {
         let (of, step) = (dice.pick(&APPLICATIONS), dice.pick(&STEPS));
-        acts.extend(of.zip(step).map(|(of, step)| {
-            let decision = decision_name(of, step);
-            Act::Delete(Target::on_hub(
-                "roundhouse.dev/v1alpha1",
-                DECISION,
-                "default",
-                &decision,
-            ))
-        }));
+        acts.extend(
+            of.zip(step)
+                .map(|(of, step)| Act::Delete(Target::decision(of, step))),
+        );
     }
     acts
 }
