@@ -174,9 +174,7 @@ impl Writer<'_> {
             .into_iter()
             .map(|(cluster, wanted)| {
                 let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
-                let due = wanted
-                    .iter()
-                    .filter(|w| matches!(w.todo, Todo::Create | Todo::Replace));
+                let due = wanted.iter().filter(|wanted| wanted.todo.is_write());
                 due.map(|wanted| {
                     (
                         wanted.clone(),

@@ -695,6 +695,10 @@ impl Hub {
                 self.cache.forget_decision(&key_of(&*decision));
                 continue;
             }
+            // Another application has taken the name meanwhile: the engine refuses the step.
+            if foreign(&self.cache, delivery, &spec.step).is_some() {
+                continue;
+            }
             tracing::warn!(
                 namespace = delivery.key.0,
                 application = delivery.key.1,
@@ -729,7 +733,7 @@ impl Hub {
                 return Err(PassError::api(&title, format!("writing Decision {name}"), error));
             }
         };
-        self.cache.put_decision(stored);
+        self.cache.wrote_decision(stored);
         Ok(())
     }
 

@@ -115,10 +115,10 @@ fn judge(wanted: &Wanted, observed: Option<&Observed>) -> (ClusterState, String)
         (Todo::AwaitRemoval, _) => dispatching("its former bundle is still being removed"),
         (Todo::AwaitTurn, _) => dispatching(AWAITS_TURN),
         (Todo::Create | Todo::Replace, _) | (_, None) => dispatching("the bundle is not written yet"),
-        (Todo::Nothing, Some(observed)) if observed.spec.hash.as_deref() != wanted.hash() => {
+        (Todo::Nothing | Todo::Note, Some(observed)) if observed.spec.hash.as_deref() != wanted.hash() => {
             dispatching("the bundle is not written yet")
         }
-        (Todo::Nothing, Some(observed)) => report(observed),
+        (Todo::Nothing | Todo::Note, Some(observed)) => report(observed),
     }
 }
 

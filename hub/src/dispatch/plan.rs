@@ -107,6 +107,8 @@ pub enum Todo {
     Create,
     /// It differs.
     Replace,
+    /// It is as wanted, and names as those who have brought it steps that place nothing there any more.
+    Note,
     /// One of that name is on its way out; a new one is made when it is gone.
     AwaitRemoval,
     /// It is to be written when fewer clusters are under way.
@@ -116,6 +118,11 @@ pub enum Todo {
 impl Todo {
     /// Whether it is written now.
     pub fn is_write(self) -> bool {
+        self.changes() || self == Todo::Note
+    }
+
+    /// Whether its cluster gets something else now.
+    pub fn changes(self) -> bool {
         matches!(self, Todo::Create | Todo::Replace)
     }
 }
@@ -329,11 +336,8 @@ fn bundles(
                 todo: Todo::Create,
             };
             if let Some(existing) = held.iter().find(|b| b.name == wanted.name) {
-                // Who has brought it is a step of this spec: one of that name that comes later has brought nothing.
-                let by = existing.labels.get(label::STEP).map(String::as_str);
-                let is_told = by.is_some_and(|by| by == wanted.step || request.steps.contains(&by));
                 wanted.todo = match todo(&wanted, existing) {
-                    Todo::Nothing if !is_told => Todo::Replace,
+                    Todo::Nothing if !names_who_brings(existing, share, request.steps) => Todo::Note,
                     todo => todo,
                 };
             }
@@ -342,11 +346,7 @@ fn bundles(
         .collect();
     // The parts of an application are pruned together, at one revision and division: when one is written, all are. A new
     // division has another `partsHash` in each of them.
-    if wanted.len() > 1
-        && wanted
-            .iter()
-            .any(|w| matches!(w.todo, Todo::Create | Todo::Replace))
-    {
+    if wanted.len() > 1 && wanted.iter().any(|w| w.todo.is_write()) {
         for wanted in wanted.iter_mut().filter(|w| w.todo == Todo::Nothing) {
             let existing = held.iter().find(|b| b.name == wanted.name);
             if existing.is_some_and(|b| b.spec.revision != wanted.spec.revision) {
@@ -355,6 +355,15 @@ fn bundles(
         }
     }
     Target::Bundles(wanted)
+}
+
+/// Whether a Bundle names only steps that bring it now, or as the last one a step of the spec: what it says of others would be taken
+/// for the word of a later step that has their name, and has brought nothing.
+fn names_who_brings(existing: &Observed, share: &Share, of_spec: &[&str]) -> bool {
+    let brings = |step: &str| share.step == step || share.sources.iter().any(|source| source.step == step);
+    let last = existing.labels.get(label::STEP).map(String::as_str);
+    last.is_some_and(|last| of_spec.contains(&last) || brings(last))
+        && existing.steps().keys().all(|step| brings(step))
 }
 
 /// The steps that bring components to a cluster, with the revision of each, where they are several.

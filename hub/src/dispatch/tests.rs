@@ -1,6 +1,6 @@
 //! The plan and the evidence rule against a model of one cluster's agent.
 
-use super::{content::Divider, *};
+use super::{content::Divider, plan::Todo, *};
 use crate::{
     render::{JobShare, Rendered, RenderedComponent},
     workflow::ClusterState,
@@ -128,10 +128,7 @@ impl Store {
         let observed = self.observed();
         for (cluster, target) in &plan.targets {
             let Target::Bundles(wanted) = target else { continue };
-            for wanted in wanted
-                .iter()
-                .filter(|w| matches!(w.todo, plan::Todo::Create | plan::Todo::Replace))
-            {
+            for wanted in wanted.iter().filter(|wanted| wanted.todo.is_write()) {
                 let existing = observed
                     .get(cluster)
                     .and_then(|all| all.iter().find(|b| b.name == wanted.name));
@@ -230,7 +227,7 @@ fn bookkeeping_alone_writes_nothing_and_content_does() {
     let Target::Bundles(wanted) = &plan.targets["c1"] else {
         panic!()
     };
-    assert_eq!(wanted[0].todo, plan::Todo::Nothing);
+    assert_eq!(wanted[0].todo, Todo::Nothing);
     // But a step that the spec has no longer is not named on: one of that name may come again.
     let label = |store: &mut Store, step: &str| {
         let labels = store.only().metadata.labels.as_mut().unwrap();
@@ -306,14 +303,14 @@ fn what_came_late_from_an_earlier_term_is_written_anew() {
     store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
     let bundle = store.only();
     for (reason, generation, obeyed, own, expected) in [
-        ("OldEpoch", 1, 2, 2, plan::Todo::Replace),
-        ("OldEpoch", 1, 2, 3, plan::Todo::Replace),
+        ("OldEpoch", 1, 2, 2, Todo::Replace),
+        ("OldEpoch", 1, 2, 3, Todo::Replace),
         // That was said of another generation, or this hub would not be obeyed, either.
-        ("OldEpoch", 2, 2, 2, plan::Todo::Nothing),
-        ("OldEpoch", 1, 3, 2, plan::Todo::Nothing),
-        ("OldEpoch", 1, 1, 1, plan::Todo::Nothing),
+        ("OldEpoch", 2, 2, 2, Todo::Nothing),
+        ("OldEpoch", 1, 3, 2, Todo::Nothing),
+        ("OldEpoch", 1, 1, 1, Todo::Nothing),
         // Nobody has said yet that the hub went back on purpose.
-        ("OldGeneration", 1, 2, 2, plan::Todo::Nothing),
+        ("OldGeneration", 1, 2, 2, Todo::Nothing),
     ] {
         let mut status = report(bundle, BundlePhase::Ready);
         status.epoch = Some(obeyed);
@@ -505,6 +502,36 @@ fn a_bundle_tells_which_steps_brought_it() {
         annotations,
         Some(BTreeMap::from([("their".to_owned(), "own".to_owned())]))
     );
+    // Who has brought nothing is not named for ever, also where nothing else differs: it is told once.
+    let of = |steps: &[&str], step: &str| Share {
+        step: step.to_owned(),
+        ..mixed(
+            steps
+                .iter()
+                .map(|step| source(step, "app-v2", true, "web"))
+                .collect(),
+        )
+    };
+    let todo = |store: &mut Store, share: Share| match dispatch(store, "c", share) {
+        Target::Bundles(wanted) => wanted[0].todo,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        todo(&mut store, of(&["renamed", "early"], "early")),
+        Todo::Nothing
+    );
+    let annotations = store.only().metadata.annotations.as_mut().unwrap();
+    annotations.insert(
+        annotation::STEPS.to_owned(),
+        json!({"early": "app-v2", "gone": "app-v1"}).to_string(),
+    );
+    for expected in [Todo::Note, Todo::Nothing] {
+        assert_eq!(todo(&mut store, of(&["renamed", "early"], "early")), expected);
+    }
+    assert_eq!(
+        ["gone", "renamed"].map(|step| Observed::of(store.only().clone()).unwrap().revision_by(step)),
+        [None, Some("app-v2".to_owned())]
+    );
     let writes = store.writes;
     let lost = |reached: bool| Share {
         lost: Some("late".to_owned()),
@@ -692,9 +719,9 @@ fn a_change_of_the_policy_alone_is_a_change() {
     };
     let rules = [rule];
     for (apply_once, apply_once_rules, expected) in [
-        (None, &[][..], plan::Todo::Nothing),
-        (None, &rules[..], plan::Todo::Replace),
-        (Some(ApplyOnce::Force), &[][..], plan::Todo::Replace),
+        (None, &[][..], Todo::Nothing),
+        (None, &rules[..], Todo::Replace),
+        (Some(ApplyOnce::Force), &[][..], Todo::Replace),
     ] {
         let plan = super::plan(&Request {
             application: &application(),

@@ -42,9 +42,9 @@ pub fn hold_back(
                 continue;
             };
             let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
-            if wanted.iter().any(|wanted| wanted.todo.is_write()) {
+            if wanted.iter().any(|wanted| wanted.todo.changes()) {
                 // What is written in part is finished; then what gives replicas up comes first, which others wait for.
-                let whole = wanted.iter().all(|wanted| wanted.todo.is_write());
+                let whole = wanted.iter().all(|wanted| wanted.todo.changes());
                 let turn = match is_begun(wanted, held, wave.wait) {
                     _ if unreachable(cluster) => Turn::Beside,
                     true if whole => Turn::Own,
@@ -89,7 +89,7 @@ enum Turn {
 }
 
 fn wait_for_turn(wanted: &mut Wanted) {
-    if wanted.todo.is_write() {
+    if wanted.todo.changes() {
         wanted.todo = Todo::AwaitTurn;
     }
 }

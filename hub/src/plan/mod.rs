@@ -313,7 +313,7 @@ fn wanted(plan: &Plan) -> Vec<BundlePlan> {
             step: wanted.step.clone(),
             name: wanted.name.clone(),
             action: match wanted.todo {
-                Todo::Nothing => Action::Keep,
+                Todo::Nothing | Todo::Note => Action::Keep,
                 Todo::Create | Todo::AwaitRemoval => Action::Add,
                 Todo::AwaitTurn => Action::Change,
                 Todo::Replace => Action::Change,

@@ -345,3 +345,81 @@ async fn a_step_that_has_the_name_of_an_earlier_one_has_brought_nothing() {
     }
     assert_eq!(values(&world, "c4").await, ["a=1"]);
 }
+
+/// A step of another name that brings the same writes each Bundle once, to say so: a later step of the old name has brought nothing, so
+/// that nobody takes its Decision for lost, and nothing of it comes before its turn.
+#[tokio::test(start_paused = true)]
+async fn a_component_that_another_step_brings_is_told_once_and_its_former_step_may_come_back() {
+    let step = |name: &str, component: &str, region: &str| {
+        let mut step = component_to(component, region);
+        step["name"] = json!(name);
+        step
+    };
+    let spec = |late: &str, steps: &[Value]| {
+        json!({"components": [config_map("a", "1"), config_map("b", "1"), config_map("late", late)],
+            "workflow": {"steps": steps}})
+    };
+    let (a, c, d) = (
+        step("a", "a", "east"),
+        step("c", "b", "east"),
+        step("d", "b", "east"),
+    );
+    let steps_of = async |world: &World| {
+        let annotations = world.bundle("c1", "app").await.unwrap().metadata.annotations;
+        let steps = annotations.and_then(|all| all.get(annotation::STEPS).cloned());
+        let steps: BTreeMap<String, String> = serde_json::from_str(&steps.unwrap()).unwrap();
+        steps.into_keys().collect::<Vec<_>>()
+    };
+    let generation = async |world: &World| {
+        world
+            .bundle("c1", "app")
+            .await
+            .unwrap()
+            .metadata
+            .generation
+            .unwrap()
+    };
+    let deliver = async |world: &World, spec: Value| {
+        world.apply("app", spec).await;
+        world.until_phase("app", ApplicationPhase::Running).await;
+    };
+    let mut overridden = c.clone();
+    overridden["properties"]["overrides"] =
+        json!([{"target": {"kind": "ConfigMap", "name": "b"}, "patch": {"data": {"is": "9"}}}]);
+    for last in [false, true] {
+        let in_order = |b: &Value| match last {
+            true => [a.clone(), b.clone()],
+            false => [b.clone(), a.clone()],
+        };
+        let world = World::five().await;
+        deliver(&world, spec("1", &in_order(&c))).await;
+        world.rest().await;
+        assert_eq!(steps_of(&world).await, ["a", "c"]);
+        let before = generation(&world).await;
+        deliver(&world, spec("1", &in_order(&d))).await;
+        world.rest().await;
+        assert_eq!(steps_of(&world).await, ["a", "d"]);
+        assert_eq!(generation(&world).await, before + 1, "the last one: {last}");
+        // The old name for something else, elsewhere.
+        let elsewhere = step("c", "late", "west");
+        let all = [in_order(&d).to_vec(), vec![elsewhere]].concat();
+        deliver(&world, spec("2", &all)).await;
+        assert_eq!(values(&world, "c1").await, ["a=1", "b=1"]);
+        assert_eq!(values(&world, "c4").await, ["late=2"]);
+        // And for the same again, in other ways, behind a gate.
+        let world = World::five().await;
+        deliver(&world, spec("1", &in_order(&c))).await;
+        deliver(&world, spec("1", &in_order(&d))).await;
+        world
+            .apply("app", spec("2", &[a.clone(), gate(), overridden.clone()]))
+            .await;
+        world
+            .until_phase("app", ApplicationPhase::WorkflowSuspending)
+            .await;
+        world.rest().await;
+        assert_eq!(values(&world, "c1").await, ["a=1", "b=1"], "before its gate");
+        world.resume("app").await;
+        world.until_phase("app", ApplicationPhase::Running).await;
+        assert_eq!(values(&world, "c1").await, ["a=1", "b=9"]);
+    }
+}

@@ -15,16 +15,26 @@ use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Cache {
+    /// Takes in the answer to a write of a Decision. It may come later than the word that what was written is gone.
+    pub(in crate::application) fn wrote_decision(&self, decision: Decision) {
+        let key = key_of(&decision);
+        let state = self.state.read();
+        let held = state.decisions.get(&key);
+        let is_gone = state.lost.contains_key(&key) && held.is_some_and(|held| held.uid() == decision.uid());
+        drop(state);
+        if !is_gone {
+            self.put_decision(decision);
+        }
+    }
+
+    /// Takes in a Decision that was read, listed or watched: it is there, whatever was heard of it before.
     pub(in crate::application) fn put_decision(&self, mut decision: Decision) -> Option<Key> {
         decision.metadata.managed_fields = None;
         let application = &decision.spec.application_ref;
         let application = (application.namespace.clone(), application.name.clone());
         let mut state = self.state.write();
         let key = key_of(&decision);
-        let held = state.decisions.get(&key);
-        // The answer to a write may come later than the word that what was written is gone.
-        let is_gone = state.lost.contains_key(&key) && held.is_some_and(|held| held.uid() == decision.uid());
-        if is_gone || older_object(held, &decision) {
+        if older_object(state.decisions.get(&key), &decision) {
             return None;
         }
         state.lost.remove(&key);

@@ -462,6 +462,14 @@ fn a_decision_that_is_deleted_is_kept_to_be_written_again() {
     assert_eq!(state(3), (0, false, 0));
     // The next one of that name is another one.
     put();
+    let answer = Decision::clone(&cache.decision(&name).unwrap());
+    cache.lose_decision(&name);
+    assert_eq!(state(3), (1, false, 1));
+    // The answer to its write comes late, and does not bring it back; what is read does: an old list had not shown it.
+    cache.wrote_decision(answer.clone());
+    assert_eq!(state(3), (1, false, 1));
+    cache.put_decision(answer);
+    assert_eq!(state(3), (1, true, 0));
     cache.lose_decision(&name);
     assert_eq!(state(3), (1, false, 1));
     // One of a term that is to come, and one that somebody has copied, go for good.

@@ -21,7 +21,7 @@ use crate::{
 use jiff::Timestamp;
 use roundhouse_api::decision::Decision;
 use serde_json::{Value, json};
-use std::process::ExitCode;
+use std::{collections::BTreeSet, process::ExitCode};
 
 const SEED: &str = include_str!("../../../../e2e/samples/01-seed.yaml");
 const REGIONS: &str = include_str!("../../../../e2e/samples/03-regions.yaml");
@@ -333,6 +333,24 @@ fn against_a_hub_the_same_again_changes_nothing() {
         text.contains("no cluster changes") && text.ends_with("Plan: 0 to add, 0 to change, 0 to destroy.\n"),
         "{text}"
     );
+}
+
+/// What the Bundles say of who has brought them is nothing that changes on a cluster.
+#[test]
+fn against_a_hub_a_step_of_another_name_changes_nothing() {
+    let renamed = SEED.replace(
+        "- type: open-cluster-management",
+        "- name: other\n      type: open-cluster-management",
+    );
+    let drawn = drawn(&renamed, &delivered(SEED, FLEET), Against::Bundles);
+    let steps: BTreeSet<&str> = drawn.applications[0]
+        .bundles
+        .iter()
+        .map(|bundle| &*bundle.step)
+        .collect();
+    assert!(steps.iter().eq(&["other"]), "{steps:?}");
+    assert_eq!(drawn.counts(), Counts::default());
+    assert_eq!(drawn.applications[0].risk.level, Level::None);
 }
 
 /// Applying it again starts nothing: what would move waits for somebody.
