@@ -8,7 +8,8 @@ mod size;
 mod store;
 
 pub(crate) use content::{
-    Intentions, Ours, Settled, intend, is_leaving, may_be_asked_for, obey, orphan, pause, remove_all, settle,
+    Intentions, Ours, Settled, intend, is_leaving, may_be_asked_for, note_unanswered, obey, orphan, pause,
+    remove_all, settle,
 };
 pub(crate) use size::{NoRoom, Room, check, weight_of_kept};
 pub(crate) use store::{Ledger, list};

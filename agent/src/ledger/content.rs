@@ -87,6 +87,22 @@ pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) ->
     after
 }
 
+/// The ledger with a note at each object that goes and that a request may still make (`may_make` says as which field manager): who
+/// comes after an agent that dies between its removal and its record looks for it, too.
+pub(crate) fn note_unanswered(
+    mut ledger: AppliedBundleSpec,
+    may_make: impl Fn(&ObjectKey) -> Option<String>,
+) -> AppliedBundleSpec {
+    let going = ledger
+        .objects
+        .iter_mut()
+        .filter(|entry| is_leaving(entry.outcome));
+    for entry in going.filter(|entry| entry.unanswered.is_none()) {
+        entry.unanswered = may_make(&ObjectKey::of_entry(entry));
+    }
+    ledger
+}
+
 fn on_its_way(guarded: bool) -> LedgerOutcome {
     if guarded {
         LedgerOutcome::Unconfirmed
@@ -380,6 +396,30 @@ mod tests {
         assert_eq!(settle(&again, &outcomes, true), spec);
         let next = intend(&spec, &intentions(2, &wanted, &[]));
         assert_eq!(next.state, LedgerState::Applying);
+    }
+
+    #[test]
+    fn a_request_that_may_still_make_what_goes_is_on_record_before_it_goes() {
+        let wanted = [key("a"), key("b")];
+        let before = intend(&AppliedBundleSpec::default(), &intentions(1, &wanted, &[]));
+        let may_make = |of: &ObjectKey| (*of == key("a")).then(|| "manager".to_owned());
+        assert_eq!(note_unanswered(before.clone(), may_make), before, "nothing goes");
+        let going = remove_all(&before, false, None, None);
+        let noted = note_unanswered(going.clone(), may_make);
+        let of = |ledger: &AppliedBundleSpec| -> Vec<Option<String>> {
+            ledger
+                .objects
+                .iter()
+                .map(|entry| entry.unanswered.clone())
+                .collect()
+        };
+        assert_eq!(of(&noted), [Some("manager".to_owned()), None]);
+        // Not taken back, nor written over, while it goes.
+        assert_eq!(note_unanswered(noted.clone(), |_| None), noted);
+        assert_eq!(
+            note_unanswered(noted.clone(), |_| Some(String::new())).objects[0],
+            noted.objects[0]
+        );
     }
 
     #[test]

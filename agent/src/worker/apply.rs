@@ -225,7 +225,7 @@ impl Worker {
             guarded: Guard::of(terms).is_some(),
             forgotten: surplus.moved.clone(),
         };
-        intend(self.ledger.spec(), &intentions)
+        self.with_unanswered(intend(self.ledger.spec(), &intentions))
     }
 
     /// Applies the manifests in question and remembers what was found.

@@ -8,7 +8,7 @@ use crate::apply::prune::{is_confirmed, stays_guarded};
 use crate::apply::remove::{Farewell, Guard};
 use crate::bundle::{Held, owner, without_part};
 use crate::error::CallError;
-use crate::ledger::{obey, remove_all, settle};
+use crate::ledger::{note_unanswered, obey, remove_all, settle};
 use crate::member::{found, within};
 use crate::object::ObjectKey;
 use crate::report::{self, Subject};
@@ -66,6 +66,7 @@ impl Worker {
             if let Some(evidence) = evidence {
                 obey(&mut leaving, evidence, spec.application_ref.is_some());
             }
+            let leaving = self.with_unanswered(leaving);
             self.ledger.write(leaving).await?;
         }
         // What has moved to another part of the application stays with it.
@@ -155,6 +156,13 @@ impl Worker {
         }
         let confirmed = is_confirmed(spec.application_ref.is_some(), spec.deletion.as_ref());
         (guard.is_on() && !confirmed).then_some(guard)
+    }
+
+    /// A ledger that also says what of that which goes may be made yet by a request of this agent.
+    pub(super) fn with_unanswered(&self, ledger: AppliedBundleSpec) -> AppliedBundleSpec {
+        let unanswered = &self.shared.engine.unanswered;
+        let may_make = |key: &ObjectKey| Some(unanswered.may_make(key)?.applied_as().to_owned());
+        note_unanswered(ledger, may_make)
     }
 
     /// The owner in the marker of a bundle whose spec may be gone: the ledger's name of the Bundle tells, less the part.

@@ -259,10 +259,11 @@ fn cause(
     if recreated(content) {
         return Ok(());
     }
-    if let Some(why) = kept {
+    let carries = |content: &Content| content.carries(&key.table, &key.namespace, &key.name);
+    // What comes after the content that it follows it may not know yet: by that one the object goes, if it lacks it.
+    if let Some(why) = kept.filter(|_| content.spec.deletion.is_some() || carries(content)) {
         return Err(why.to_owned());
     }
-    let carries = |content: &Content| content.carries(&key.table, &key.namespace, &key.name);
     // What it went by when it was sent may be over.
     let was_let = |sent: Duration| {
         let followed = model.followed((&commit.server, name), &spec.bundle_uid, sent);

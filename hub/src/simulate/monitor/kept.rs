@@ -2,7 +2,7 @@
 
 use super::{
     commit::Commit,
-    model::Model,
+    model::{LEASES, Model},
     promise::{Check, Found, Note, Promise},
     who::Asked,
 };
@@ -30,6 +30,19 @@ pub(super) struct Kept {
     objects: BTreeMap<Place, Known>,
     /// Revision of the last write of each server.
     servers: BTreeMap<Arc<str>, u64>,
+    /// Servers whose disks have no room, or have had none since they wrote last: whether they have room again.
+    full: BTreeMap<Arc<str>, bool>,
+}
+
+/// Whether a write of a Lease leaves it to whom it was: on a full disk that goes without the disk, as documented.
+fn renews(known: &Known, revision: u64) -> bool {
+    let at = known.writes.iter().position(|(at, _)| *at == revision);
+    let holder = |at: usize| {
+        let lease: serde_json::Value = serde_json::from_slice(known.writes.get(at)?.1.as_ref()?).ok()?;
+        lease.pointer("/spec/holderIdentity").cloned()
+    };
+    let pair = at.and_then(|at| Some((holder(at.checked_sub(1)?)?, holder(at)?)));
+    pair.is_some_and(|(before, now)| before == now)
 }
 
 /// A hub writes over what it may not have seen: what it decides is of what it has read.
@@ -107,8 +120,13 @@ impl Check for Kept {
             return;
         }
         for (key, revision) in asked.written() {
+            let may_be_unwritten = *key.table == *LEASES && self.full.contains_key(&asked.server);
+            if *key.table != *LEASES && self.full.get(&asked.server) == Some(&true) {
+                self.full.remove(&asked.server);
+            }
             if let Some(known) = self.objects.get_mut(&(asked.server.clone(), key))
                 && known.acknowledged < revision
+                && !(may_be_unwritten && renews(known, revision))
             {
                 known.acknowledged = revision;
                 known.writes.retain(|(at, _)| *at >= revision);
@@ -120,6 +138,12 @@ impl Check for Kept {
         match note {
             Note::Reopened { server, store } => self.reopened(server, &**store, found),
             Note::Restored(server) => self.objects.retain(|(of, _), _| of != server),
+            Note::NoRoom(server) => drop(self.full.insert(server.clone(), false)),
+            Note::Room(server) => {
+                if let Some(room) = self.full.get_mut(server) {
+                    *room = true;
+                }
+            }
             _ => {}
         }
     }

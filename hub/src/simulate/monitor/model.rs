@@ -417,6 +417,8 @@ impl Model {
             | Note::Silenced(_)
             | Note::Hindered(..)
             | Note::Eased
+            | Note::NoRoom(_)
+            | Note::Room(_)
             | Note::Reopened { .. }
             | Note::Restored(_)
             | Note::Fault { .. }

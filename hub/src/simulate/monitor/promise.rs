@@ -138,6 +138,10 @@ pub enum Note {
         /// The store.
         store: Arc<dyn Store>,
     },
+    /// The disk of a server has no room from now on: Leases may be renewed without it, and a crash forgets that.
+    NoRoom(Arc<str>),
+    /// It has room again: with what is written next, those Leases are.
+    Room(Arc<str>),
     /// What a server's store has is put back to an earlier state, by hand: what it had acknowledged since is no longer asked for.
     Restored(Arc<str>),
     /// A fault that no promise depends on, for the trace.
@@ -176,6 +180,7 @@ impl Note {
             Note::Restored(server) => Some((Object::party(server, "server"), "put back".to_owned())),
             Note::Fault { server, party, what } => Some((Object::party(server, party), what.clone())),
             // The fault itself is told.
+            Note::NoRoom(_) | Note::Room(_) => None,
             Note::Hindered(..) | Note::Eased | Note::Quiet | Note::Busy | Note::Gauge { .. } => None,
         }
     }

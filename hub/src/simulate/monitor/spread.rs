@@ -158,7 +158,9 @@ impl Spread {
         }
         found.judges_part(Promise::P8, "maxParallel");
         let unfinished = |held: &Held| {
-            let present = held.present().filter(|_| !held.deleting)?;
+            // What is to go is no work of the step any more.
+            let stays = |content: &&Content| !held.deleting && content.spec.deletion.is_none();
+            let present = held.present().filter(stays)?;
             is_unfinished(present, &decision.revision, deploy).then_some(present.unreachable)
         };
         let own = model.bundles_of((&of.namespace, &of.name));

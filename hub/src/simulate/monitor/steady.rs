@@ -17,6 +17,12 @@ const TOLD_AGAIN: Duration = Duration::from_secs(330);
 /// So often a hub or an agent may read the same thing while nothing happens, and once more in each [`AGAIN`].
 const READS: u64 = 6;
 const AGAIN: Duration = Duration::from_secs(30);
+/// A hub that waits for its turn to lead reads the Lease when it has not heard of it for as long as that holds: so often, where its
+/// watch has died and does not say so.
+const UNHEARD: Duration = Duration::from_secs(15);
+
+/// The path of the Lease by which hubs lead.
+const LEADERS: &str = "/leases/roundhouse-hub";
 
 #[derive(Debug, Default)]
 pub(super) struct Steady {
@@ -59,7 +65,11 @@ impl Check for Steady {
         let reads = self.reads.entry(what).or_default();
         *reads += 1;
         let lasts = found.at.saturating_sub(since);
-        let most = READS + lasts.as_secs() / AGAIN.as_secs();
+        let again = match asked.path.ends_with(LEADERS) {
+            true => UNHEARD,
+            false => AGAIN,
+        };
+        let most = READS + lasts.as_secs() / again.as_secs();
         if *reads == most + 1 {
             let object = Object::party(&asked.server, &asked.who.to_string());
             let expected = format!(

@@ -203,6 +203,9 @@ impl Stage {
                 if let Some(what) = self.shelves.fail(*fault) {
                     self.tell(what);
                 }
+                if *fault == DiskFault::Full {
+                    self.monitor.note(&Note::NoRoom(HUB.into()));
+                }
                 self.trace(HUB, "disk", &format!("{fault:?}"));
                 Later::GoodDisk
             }
@@ -265,6 +268,7 @@ impl Stage {
             Later::GoodDisk => {
                 if self.is_last("disk") {
                     self.shelves.heal();
+                    self.monitor.note(&Note::Room(HUB.into()));
                 }
             }
             Later::GoOn(who) if !self.is_last(&format!("pause of {who}")) => {}
@@ -427,6 +431,7 @@ impl Stage {
         self.overlaps.take();
         self.network.heal(but);
         self.monitor.note(&Note::Eased);
+        self.monitor.note(&Note::Room(HUB.into()));
         self.skews.heal();
         self.shelves.heal();
         for hub in self.fleet.hubs() {

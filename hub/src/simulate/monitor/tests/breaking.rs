@@ -90,6 +90,45 @@ fn p1_what_was_put_back_on_purpose_and_what_nobody_was_told_of_may_be_lost() {
     world.holds();
 }
 
+/// While the disk of its server is full a Lease is renewed without it, and a crash forgets that; who holds it is not forgotten.
+#[test]
+fn p1_a_renewal_without_the_disk_may_be_lost() {
+    const AT: At<'_> = ("c3", "leases.coordination.k8s.io", "n", "agent");
+    let full = || Note::NoRoom("c3".into());
+    let room = || Note::Room("c3".into());
+    for (notes, holder, written_since, holds) in [
+        (vec![full()], "a", false, true),
+        (vec![full(), room()], "a", false, true),
+        (vec![full(), room()], "a", true, false),
+        (vec![full()], "b", false, false),
+        (vec![], "a", false, false),
+    ] {
+        let world = World::delivered();
+        let lease = |holder: &str, renewed: u32| json!({"metadata": {"uid": "l"}, "spec": {"holderIdentity": holder, "leaseTransitions": renewed}});
+        let first = world.put(Some(&other()), AT, &lease("a", 1));
+        let key = Key::new(&AT.1.into(), AT.2, AT.3);
+        let bytes = world.store("c3").get(&key).unwrap().bytes;
+        let kept = MemoryStore::new(StoreLimits::default());
+        let again = kept.write(&key, Expect::Absent, Change::Put(&mut |_| bytes.clone()));
+        assert_eq!(again.unwrap().revision, first);
+        notes.iter().for_each(|note| world.note(note));
+        if written_since {
+            let map = json!({"metadata": {"uid": "1"}});
+            world.put(Some(&other()), ("c3", "configmaps", "n", "a"), &map);
+        }
+        world.put(Some(&other()), AT, &lease(holder, 2));
+        world.note(&Note::Reopened {
+            server: "c3".into(),
+            store: Arc::new(kept),
+        });
+        let broken = world.monitor.broken();
+        let lost = broken
+            .iter()
+            .any(|broken| broken.object.to_string().contains("leases"));
+        assert_eq!(lost, !holds, "{holder} {written_since} {broken:?}");
+    }
+}
+
 #[test]
 fn p2_a_write_over_another_version_than_it_names_is_told() {
     let world = World::delivered();
@@ -519,6 +558,15 @@ fn p5_what_is_to_stay_when_its_bundle_goes_is_not_removed() {
             Some(words) => world.breaks(Promise::P5, DEPLOYMENT, words),
         }
     }
+    // What comes after the content that it follows the agent may not know yet: by that one it goes.
+    let world = World::delivered();
+    world.put(None, BUNDLE, &emptied_bundle(2));
+    world.put(Some(&agent()), LEDGER, &ledger(2));
+    let mut leaves = with_deletion(emptied_bundle(3), Deletion::CLUSTER_LEFT);
+    leaves["spec"]["deleteOption"] = orphan();
+    world.put(None, BUNDLE, &leaves);
+    world.remove(Some(&agent()), DEPLOYMENT);
+    world.holds();
     // What holds others or data, unless somebody says so.
     let claim: At<'_> = (C1, "persistentvolumeclaims", "default", "data");
     let annotated = json!({annotation::PRUNE: "true"});
@@ -1310,6 +1358,31 @@ fn p8_who_was_away_when_it_was_sent_keeps_its_place_when_it_is_back() {
 }
 
 #[test]
+fn p8_what_is_to_go_takes_no_place() {
+    for goes in [false, true] {
+        let world = World::delivered();
+        let all = with(decision(&[C1], 2), "/spec/clusters", json!([C1, "c2", "c3"]));
+        world.put(Some(&world.hub), DECISION, &all);
+        world.put(Some(&world.hub), APPLICATION, &application(&running()));
+        let (second, third) = (bundle_of("c2"), bundle_of("c3"));
+        fn at(namespace: &str) -> At<'_> {
+            (BUNDLE.0, BUNDLE.1, namespace, BUNDLE.3)
+        }
+        world.put(Some(&world.hub), at(second.0.as_str()), &second.1);
+        if goes {
+            let leaves = with(second.1, "/metadata/generation", json!(2));
+            world.put(
+                None,
+                at(second.0.as_str()),
+                &with_deletion(leaves, Deletion::CLUSTER_LEFT),
+            );
+        }
+        world.put(Some(&world.hub), at(third.0.as_str()), &third.1);
+        assert_eq!(world.monitor.broken().is_empty(), goes);
+    }
+}
+
+#[test]
 fn p8_what_was_sent_before_the_step_gave_the_cluster_up_takes_no_place() {
     let world = World::delivered();
     let put = |clusters: Value| {
@@ -1878,6 +1951,22 @@ async fn p11_who_reads_the_same_thing_again_and_again_is_told() {
             reads(&world, &by, "a", ok);
         }
         assert_eq!(world.monitor.broken().len(), told.len());
+    }
+}
+
+/// A hub that waits for its turn and hears nothing looks at the Lease as often as that holds.
+#[tokio::test(start_paused = true)]
+async fn p11_a_hub_that_waits_to_lead_may_read_the_lease_once_in_its_time() {
+    for (every, holds) in [(15, true), (7, false)] {
+        let world = World::delivered();
+        world.note(&Note::Quiet);
+        for _ in 0..(600 / every) {
+            advance(Duration::from_secs(every)).await;
+            let path = "/apis/coordination.k8s.io/v1/namespaces/roundhouse-system/leases/roundhouse-hub";
+            let asked = world.asked(&world.hub, HUB, &Method::GET, path, &json!({}));
+            world.monitor.answered(&asked, StatusCode::OK);
+        }
+        assert_eq!(world.monitor.broken().is_empty(), holds, "every {every} s");
     }
 }
 
