@@ -405,7 +405,7 @@ mod tests {
         let may_make = |of: &ObjectKey| (*of == key("a")).then(|| "manager".to_owned());
         assert_eq!(note_unanswered(before.clone(), may_make), before, "nothing goes");
         let going = remove_all(&before, false, None, None);
-        let noted = note_unanswered(going.clone(), may_make);
+        let noted = note_unanswered(going, may_make);
         let of = |ledger: &AppliedBundleSpec| -> Vec<Option<String>> {
             ledger
                 .objects
