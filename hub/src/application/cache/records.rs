@@ -18,28 +18,17 @@ impl Cache {
     /// Takes in the answer to a write of a Decision. It may come later than the word that what was written is gone.
     pub(in crate::application) fn wrote_decision(&self, decision: Decision) {
         let key = key_of(&decision);
-        let state = self.state.read();
+        let mut state = self.state.write();
         let held = state.decisions.get(&key);
         let is_gone = state.lost.contains_key(&key) && held.is_some_and(|held| held.uid() == decision.uid());
-        drop(state);
         if !is_gone {
-            self.put_decision(decision);
+            state.put_decision(decision);
         }
     }
 
     /// Takes in a Decision that was read, listed or watched: it is there, whatever was heard of it before.
-    pub(in crate::application) fn put_decision(&self, mut decision: Decision) -> Option<Key> {
-        decision.metadata.managed_fields = None;
-        let application = &decision.spec.application_ref;
-        let application = (application.namespace.clone(), application.name.clone());
-        let mut state = self.state.write();
-        let key = key_of(&decision);
-        if older_object(state.decisions.get(&key), &decision) {
-            return None;
-        }
-        state.lost.remove(&key);
-        state.decisions.insert(key, Arc::new(decision));
-        Some(application)
+    pub(in crate::application) fn put_decision(&self, decision: Decision) -> Option<Key> {
+        self.state.write().put_decision(decision)
     }
 
     /// Takes in that a Decision does not exist any more. That is no word about what it says: while this hub leads it is kept,
@@ -190,6 +179,19 @@ fn named_after<'a, V>(
 }
 
 impl State {
+    fn put_decision(&mut self, mut decision: Decision) -> Option<Key> {
+        decision.metadata.managed_fields = None;
+        let application = &decision.spec.application_ref;
+        let application = (application.namespace.clone(), application.name.clone());
+        let key = key_of(&decision);
+        if older_object(self.decisions.get(&key), &decision) {
+            return None;
+        }
+        self.lost.remove(&key);
+        self.decisions.insert(key, Arc::new(decision));
+        Some(application)
+    }
+
     pub(super) fn existing_decision(&self, key: &Key) -> Option<&Arc<Decision>> {
         self.decisions.get(key).filter(|_| !self.lost.contains_key(key))
     }

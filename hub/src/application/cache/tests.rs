@@ -397,18 +397,15 @@ fn a_decision_that_is_deleted_is_kept_to_be_written_again() {
     };
     let name = (key(3).0, "app-0003-s".to_owned());
     let made = std::cell::Cell::new(0);
-    let put_uid = |uid: i32| {
-        let mut decision = Decision::new(&name.1, Default::default());
-        decision.metadata.namespace = Some(name.0.clone());
-        decision.metadata.uid = Some(format!("u{uid}"));
-        decision.spec.application_ref = application(3);
-        decision.spec.step = "s".to_owned();
-        cache.put_decision(decision);
-    };
     // Each is another one.
     let put = || {
         made.set(made.get() + 1);
-        put_uid(made.get());
+        let mut decision = Decision::new(&name.1, Default::default());
+        decision.metadata.namespace = Some(name.0.clone());
+        decision.metadata.uid = Some(format!("u{}", made.get()));
+        decision.spec.application_ref = application(3);
+        decision.spec.step = "s".to_owned();
+        cache.put_decision(decision);
     };
     // Steps that count, whether the Decision exists, and what is to be written again in a term.
     let state = |epoch: i64| {

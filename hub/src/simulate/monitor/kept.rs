@@ -9,7 +9,9 @@ use super::{
 use crate::simulate::trace::Object;
 use bytes::Bytes;
 use http::StatusCode;
+use roundhouse_api::names::annotation::EPOCH;
 use roundhouse_apiserver::{Expect, Key, Store};
+use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
 type Place = (Arc<str>, Key);
@@ -34,12 +36,17 @@ pub(super) struct Kept {
     full: BTreeMap<Arc<str>, bool>,
 }
 
-/// Whether a write of a Lease leaves it to whom it was: on a full disk that goes without the disk, as documented.
+/// Whether a write of a Lease leaves it to whom it was, in the same term: on a full disk that goes without the disk, as documented.
 fn renews(known: &Known, revision: u64) -> bool {
     let at = known.writes.iter().position(|(at, _)| *at == revision);
     let holder = |at: usize| {
-        let lease: serde_json::Value = serde_json::from_slice(known.writes.get(at)?.1.as_ref()?).ok()?;
-        lease.pointer("/spec/holderIdentity").cloned()
+        let lease: Value = serde_json::from_slice(known.writes.get(at)?.1.as_ref()?).ok()?;
+        let parts = [
+            &["spec", "holderIdentity"][..],
+            &["spec", "leaseTransitions"],
+            &["metadata", "annotations", EPOCH],
+        ];
+        Some(parts.map(|part| part.iter().fold(&lease, |at, name| &at[*name]).clone()))
     };
     let pair = at.and_then(|at| Some((holder(at.checked_sub(1)?)?, holder(at)?)));
     pair.is_some_and(|(before, now)| before == now)

@@ -180,8 +180,8 @@ impl Note {
             Note::Restored(server) => Some((Object::party(server, "server"), "put back".to_owned())),
             Note::Fault { server, party, what } => Some((Object::party(server, party), what.clone())),
             // The fault itself is told.
-            Note::NoRoom(_) | Note::Room(_) => None,
-            Note::Hindered(..) | Note::Eased | Note::Quiet | Note::Busy | Note::Gauge { .. } => None,
+            Note::Hindered(..) | Note::Eased | Note::NoRoom(_) | Note::Room(_) => None,
+            Note::Quiet | Note::Busy | Note::Gauge { .. } => None,
         }
     }
 }

@@ -4,10 +4,11 @@ use super::{
     commit::Commit,
     model::{CLUSTERS, LEASES, Model, REPORTS},
     promise::{Check, Found, Note, Promise},
-    who::{Asked, Who},
+    who::{Asked, Target, Who},
 };
 use crate::simulate::{HUB, trace::Object};
 use http::{Method, StatusCode};
+use roundhouse_api::names::HUB_LEASE;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// What a hub has lost with its backup of what agents told of their clusters, they tell again when they look at it next, every five
@@ -20,9 +21,6 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// A hub that waits for its turn to lead reads the Lease when it has not heard of it for as long as that holds: so often, where its
 /// watch has died and does not say so.
 const UNHEARD: Duration = Duration::from_secs(15);
-
-/// The path of the Lease by which hubs lead.
-const LEADERS: &str = "/leases/roundhouse-hub";
 
 #[derive(Debug, Default)]
 pub(super) struct Steady {
@@ -65,7 +63,8 @@ impl Check for Steady {
         let reads = self.reads.entry(what).or_default();
         *reads += 1;
         let lasts = found.at.saturating_sub(since);
-        let again = match asked.path.ends_with(LEADERS) {
+        let of_leaders = |target: &Target| target.table == LEASES && target.name == HUB_LEASE;
+        let again = match asked.target.as_ref().is_some_and(of_leaders) {
             true => UNHEARD,
             false => AGAIN,
         };

@@ -267,8 +267,7 @@ impl Stage {
             }
             Later::GoodDisk => {
                 if self.is_last("disk") {
-                    self.shelves.heal();
-                    self.monitor.note(&Note::Room(HUB.into()));
+                    self.heal_disk();
                 }
             }
             Later::GoOn(who) if !self.is_last(&format!("pause of {who}")) => {}
@@ -425,15 +424,19 @@ impl Stage {
         true
     }
 
+    fn heal_disk(&self) {
+        self.shelves.heal();
+        self.monitor.note(&Note::Room(HUB.into()));
+    }
+
     fn heal(&mut self, but: &BTreeMap<u64, Rule>) {
         let stays = |rule: &Option<u64>| rule.is_some_and(|rule| but.contains_key(&rule));
         self.endless.retain(|(rule, _)| stays(rule));
         self.overlaps.take();
         self.network.heal(but);
         self.monitor.note(&Note::Eased);
-        self.monitor.note(&Note::Room(HUB.into()));
         self.skews.heal();
-        self.shelves.heal();
+        self.heal_disk();
         for hub in self.fleet.hubs() {
             self.fleet.pause_hub_called(&hub, false);
         }

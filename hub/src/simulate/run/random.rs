@@ -235,8 +235,7 @@ fn end_of_hub(dice: &mut Dice, at: Duration, two: bool) -> Vec<(Duration, Act)> 
         }
         _ => Act::KillAt {
             who: HUB.to_owned(),
-            // Of a hub that has nothing to do but to renew its Lease, too, it comes before the run is over.
-            moment: moment(dice, 20),
+            moment: moment(dice, 60),
             away,
         },
     };

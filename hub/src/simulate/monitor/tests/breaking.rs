@@ -96,16 +96,23 @@ fn p1_a_renewal_without_the_disk_may_be_lost() {
     const AT: At<'_> = ("c3", "leases.coordination.k8s.io", "n", "agent");
     let full = || Note::NoRoom("c3".into());
     let room = || Note::Room("c3".into());
-    for (notes, holder, written_since, holds) in [
-        (vec![full()], "a", false, true),
-        (vec![full(), room()], "a", false, true),
-        (vec![full(), room()], "a", true, false),
-        (vec![full()], "b", false, false),
-        (vec![], "a", false, false),
+    let lease = json!({"metadata": {"uid": "l", "annotations": {annotation::EPOCH: "1"}},
+        "spec": {"holderIdentity": "a", "leaseTransitions": 0, "renewTime": "1"}});
+    let renewed = with(lease.clone(), "/spec/renewTime", json!("2"));
+    let (holder, transitions) = ("/spec/holderIdentity", "/spec/leaseTransitions");
+    let epoch = format!("/metadata/annotations/{}", annotation::EPOCH.replace('/', "~1"));
+    let renewed_with = |pointer: &str, value: Value| with(renewed.clone(), pointer, value);
+    for (notes, second, written_since, holds) in [
+        (vec![full()], renewed.clone(), false, true),
+        (vec![full(), room()], renewed.clone(), false, true),
+        (vec![full(), room()], renewed.clone(), true, false),
+        (vec![full()], renewed_with(holder, json!("b")), false, false),
+        (vec![full()], renewed_with(transitions, json!(1)), false, false),
+        (vec![full()], renewed_with(&epoch, json!("2")), false, false),
+        (vec![], renewed.clone(), false, false),
     ] {
         let world = World::delivered();
-        let lease = |holder: &str, renewed: u32| json!({"metadata": {"uid": "l"}, "spec": {"holderIdentity": holder, "leaseTransitions": renewed}});
-        let first = world.put(Some(&other()), AT, &lease("a", 1));
+        let first = world.put(Some(&other()), AT, &lease);
         let key = Key::new(&AT.1.into(), AT.2, AT.3);
         let bytes = world.store("c3").get(&key).unwrap().bytes;
         let kept = MemoryStore::new(StoreLimits::default());
@@ -116,7 +123,7 @@ fn p1_a_renewal_without_the_disk_may_be_lost() {
             let map = json!({"metadata": {"uid": "1"}});
             world.put(Some(&other()), ("c3", "configmaps", "n", "a"), &map);
         }
-        world.put(Some(&other()), AT, &lease(holder, 2));
+        world.put(Some(&other()), AT, &second);
         world.note(&Note::Reopened {
             server: "c3".into(),
             store: Arc::new(kept),
@@ -125,7 +132,7 @@ fn p1_a_renewal_without_the_disk_may_be_lost() {
         let lost = broken
             .iter()
             .any(|broken| broken.object.to_string().contains("leases"));
-        assert_eq!(lost, !holds, "{holder} {written_since} {broken:?}");
+        assert_eq!(lost, !holds, "{second} {written_since} {broken:?}");
     }
 }
 
