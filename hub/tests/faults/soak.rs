@@ -41,14 +41,14 @@ const ENDS: [Kind; 4] = [
     Kind::HubKilled,
     Kind::HubStopped,
     Kind::PowerCut,
-    // It ends with the store.
-    Kind::SyncFailed,
+    // Where it is to be ended later it may do so by itself, just before.
+    Kind::HubEnded,
 ];
 
 /// Among so many runs there is something of everything …
 const MANY: usize = 100;
 /// … that the seed may draw.
-const DRAWN: [Kind; 27] = [
+const DRAWN: [Kind; 28] = [
     Kind::RequestLost,
     Kind::AnswerLost,
     Kind::Reset,
@@ -72,6 +72,7 @@ const DRAWN: [Kind; 27] = [
     Kind::Unsynced,
     Kind::HubKilled,
     Kind::HubStopped,
+    Kind::HubEnded,
     Kind::HubPaused,
     Kind::AgentKilled,
     Kind::AgentStopped,

@@ -54,6 +54,8 @@ pub enum Kind {
     HubKilled,
     /// A hub was told to end.
     HubStopped,
+    /// A hub ended by itself: it lost its Lease, or its store failed.
+    HubEnded,
     /// A hub was held still.
     HubPaused,
     /// An agent was killed.
@@ -137,6 +139,7 @@ impl fmt::Display for Kind {
             Kind::Unsynced => "unsynced at a power cut",
             Kind::HubKilled => "hub killed",
             Kind::HubStopped => "hub stopped",
+            Kind::HubEnded => "hub ended by itself",
             Kind::HubPaused => "hub paused",
             Kind::AgentKilled => "agent killed",
             Kind::AgentStopped => "agent stopped",

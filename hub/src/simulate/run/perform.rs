@@ -559,6 +559,7 @@ impl Stage {
         for hub in self.fleet.hubs() {
             if self.fleet.has_ended(&hub) {
                 self.tell(format!("{hub} has ended by itself"));
+                self.seen.note(Kind::HubEnded);
                 self.kill(&hub, false).await;
                 later.push((RESTARTED, Later::Start(hub)));
             }
@@ -611,6 +612,7 @@ impl Stage {
     /// The hub's store has ended by itself, and its process with it.
     pub(super) async fn store_ends(&mut self, why: &str) -> Option<(Duration, Later)> {
         self.tell(format!("the hub's process ends: {why}"));
+        self.seen.note(Kind::HubEnded);
         self.kill(HUB, false).await;
         Some((RESTARTED, Later::Start(HUB.to_owned())))
     }

@@ -217,7 +217,8 @@ fn pairs(dice: &mut Dice, names: &[String], labelled: &str, applications: &[Valu
 
 /// The end of the hub, in some way, and its start. Before its power goes the disk is slow, so that there is something to lose; and
 /// where the API server ends with it a bit of its disk may be another one when it starts, until somebody puts that right. An API server
-/// that is apart from `two` hubs goes on.
+/// that is apart from `two` hubs goes on. Of those it may be the other one that leads, and who waits to lead asks next to nothing: where
+/// one of them is to end at a moment of its life, both are.
 fn end_of_hub(dice: &mut Dice, at: Duration, two: bool) -> Vec<(Duration, Act)> {
     let away = dice.between(&(Duration::from_secs(1)..=Duration::from_secs(30)));
     let ends = match dice.below(if two { 4 } else { 5 }) {
@@ -233,11 +234,15 @@ fn end_of_hub(dice: &mut Dice, at: Duration, two: bool) -> Vec<(Duration, Act)> 
             let flipped = Act::for_a_while(Fault::Disk(DiskFault::FlippedBit), away);
             return vec![(at, killed), (at + away / 2, flipped)];
         }
-        _ => Act::KillAt {
-            who: HUB.to_owned(),
-            moment: moment(dice, 60),
-            away,
-        },
+        _ => {
+            let hubs = if two { &[HUB, OTHER_HUB][..] } else { &[HUB] };
+            let ends = hubs.iter().map(|hub| Act::KillAt {
+                who: (*hub).to_owned(),
+                moment: moment(dice, 60),
+                away,
+            });
+            return ends.map(|ends| (at, ends)).collect();
+        }
     };
     vec![(at, ends)]
 }
