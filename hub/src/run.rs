@@ -229,7 +229,9 @@ impl HubError {
             HubError::ForeignDefinitions { .. } => false,
             HubError::NotEstablished { .. } => true,
             HubError::Install { source, .. } => match &**source {
-                kube::Error::Api(status) => status.code >= 500 || matches!(status.code, 409 | 429),
+                kube::Error::Api(status) => {
+                    status.code >= 500 || matches!(status.code, 408 | 409 | 410 | 429)
+                }
                 _ => true,
             },
         }

@@ -18,5 +18,5 @@ pub use clock::TokioClock;
 pub(crate) use harness::member_spec;
 pub use harness::{
     Answer, AnswerBody, Clocks, Configure, Ends, Fleet, FleetOptions, HUB, HarnessError, MemberSpec,
-    OTHER_HUB, Overdue, Standing, Stores, Through, WORKLOADS, Wire, Wires,
+    OTHER_HUB, Overdue, SOMEBODY, Standing, Stores, Through, WORKLOADS, Wire, Wires,
 };

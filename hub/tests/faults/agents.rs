@@ -4,7 +4,7 @@ use crate::{
     applications::{object, runs},
     flood::{Codes, FLOOD, creates, flood, json_to, tenant, tenants_come},
     line::{Line, Sent},
-    looks::{all_available, because, cluster, deployment, generations, images},
+    looks::{all_available, because, cluster, deployment, generations, images, is_behind},
     runs::{SECOND, after, good, is_one, one, struck},
 };
 use bytes::Bytes;
@@ -365,12 +365,6 @@ fn f13_an_agent_that_can_send_and_not_receive_is_shown_as_deaf_and_hears_soon_af
     }
 }
 
-/// An agent reads all its Bundles again and again.
-fn reads(cluster: &str) -> impl Fn(usize) -> Request<Full<Bytes>> + use<> {
-    let path = format!("/apis/roundhouse.dev/v1alpha1/namespaces/cluster-{cluster}/bundles");
-    move |_| json_to(Method::GET, &path, "application/json", &Value::Null)
-}
-
 /// An agent renews its Lease again and again.
 fn renews(cluster: &str) -> impl Fn(usize) -> Request<Full<Bytes>> + use<> {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/cluster-{cluster}/leases/agent");
@@ -380,43 +374,51 @@ fn renews(cluster: &str) -> impl Fn(usize) -> Request<Full<Bytes>> + use<> {
     }
 }
 
+/// The hub's API server has ended a watch because more waited for it than may.
+fn cuts_off() -> Look {
+    Look::new(|fleet| {
+        Box::pin(async move {
+            let asked = Request::get("/metrics").body(Vec::new()).unwrap();
+            let text = fleet.hub_client().request_text(asked).await;
+            let text = text.map_err(|error| error.to_string())?;
+            let mut counts = text
+                .lines()
+                .filter(|line| line.starts_with("apiserver_watch_cut_off_total"));
+            let is_so = counts.any(|line| !line.ends_with(" 0"));
+            because(is_so, || "no watch was cut off".to_owned())
+        })
+    })
+}
+
 #[test]
-fn f36_a_slow_reader_and_a_flooder_do_not_hold_up_others() {
+fn f36_a_slow_reader_is_cut_off_and_does_not_hold_up_others() {
     good(|seed| {
         let mut dice = Dice::new(seed, "f36");
-        let script = Script::of_regions(4, &["east"]);
-        let script = script.with(application("web", 8, &[("east", "100%")]));
+        let web = application("web", 8, &[("east", "100%")]);
+        let mut script = Script::of_regions(4, &["east"]).with(web.clone());
+        script.watch_buffer = Some(8);
         let mut others = script.names();
         let reader = others.remove(usize::try_from(dice.below(4)).unwrap());
-        let flooder = one(&mut dice, &others);
         let slow = On::all_of(Parties::these([reader.as_str()])).to(Side::Hub);
-        let slow = Fault::Network(Rule::always(slow, Effect::DelayFrames(SECOND * 15..=SECOND * 15)));
-        let (at, codes) = (after(&mut dice, 20_000, 30_000), Codes::default());
+        let slow = Fault::Network(Rule::always(slow, Effect::DelayFrames(SECOND * 3..=SECOND * 3)));
+        let at = after(&mut dice, 20_000, 30_000);
+        script = script.at(SECOND * 15, Act::for_a_while(slow, SECOND * 100));
+        // More changes than may wait, while it reads two of them.
+        for n in 2..=20 {
+            let newer = Act::Apply(with_image(&web, &format!("web:{n}")));
+            script = script.at(at + SECOND / 5 * (n - 2), newer);
+        }
+        let then = at + SECOND * 7;
         script
-            .at(SECOND * 15, Act::for_a_while(slow, SECOND * 100))
             .at(
-                at,
-                Act::check(
-                    "one floods",
-                    flood(Identity::agent(&flooder), &codes, reads(&flooder)),
-                ),
+                then,
+                Act::check("others have it", images("web", "web:20", others)),
             )
             .at(
-                at + after(&mut dice, 0, 10),
-                Act::Apply(with_image(&application("web", 8, &[("east", "100%")]), "web:2")),
+                then,
+                Act::check("the slow one does not", is_behind("web", "web:20", &reader)),
             )
-            .at(
-                at + SECOND * 3,
-                Act::check("others have it", images("web", "web:2", others)),
-            )
-            .at(
-                at + SECOND * 3,
-                Act::check("the slow one does not", images("web", "web:1", vec![reader])),
-            )
-            .at(
-                at + SECOND * 3,
-                Act::check("the flooder was served or told to wait", served(200, &codes, 1)),
-            )
+            .finally("it was cut off", cuts_off())
     });
 }
 
@@ -519,14 +521,13 @@ fn others_wait(line: &Line, (flooder, before): (&str, &Arc<Mutex<Duration>>), co
     })
 }
 
-/// Every request of so many floods was done or answered with 429; of several, at least one flood's worth was done, and no more
-/// than the pace of a user allows.
+/// Every request of so many floods was done or answered with 429; at least one flood's worth was done, and no more than the pace of
+/// a user allows.
 fn served(done: u16, codes: &Codes, floods: usize) -> Look {
     let codes = codes.clone();
     Look::new(move |_| {
         let (taken, refused) = (codes.of(done), codes.of(429));
-        let (least, most) = if floods > 1 { (FLOOD, PACE) } else { (1, FLOOD) };
-        let is_so = (least..=most).contains(&taken) && taken + refused == floods * FLOOD;
+        let is_so = (FLOOD..=PACE).contains(&taken) && taken + refused == floods * FLOOD;
         let looked = because(is_so, || format!("{taken} taken, {refused} refused: {codes:?}"));
         Box::pin(async { looked })
     })

@@ -119,6 +119,7 @@ fn f03_a_full_disk_refuses_writes_and_takes_heartbeats_and_goes_on_when_there_is
         let mut dice = Dice::new(seed, "f03");
         let full = after(&mut dice, 0, 6_000);
         let mut script = fleet().at(full, Act::for_a_while(Fault::Disk(DiskFault::Full), SECOND * 100));
+        let names = script.names();
         for n in 0..12 {
             script = script.at(full + after(&mut dice, 100, 5_000), large(n));
         }
@@ -133,9 +134,13 @@ fn f03_a_full_disk_refuses_writes_and_takes_heartbeats_and_goes_on_when_there_is
                 full + SECOND * 90,
                 Act::check("heartbeats go on", all_available()),
             )
+            .finally("the newest runs everywhere", images("web", "web:2", names))
     });
+    struck(&outcomes, &[Kind::DiskFull]);
     for outcome in outcomes {
         assert!(outcome.settled_after().unwrap() < CONVERGES, "{outcome}");
+        let ended = outcome.seen.contains_key(&Kind::HubEnded);
+        assert!(!ended, "the hub is to go on where it is: {outcome}");
     }
 }
 

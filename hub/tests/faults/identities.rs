@@ -200,11 +200,30 @@ fn ends_with(asked: Asked, csr: CertificateSigningRequest, wrong: &Wrong) -> Loo
     })
 }
 
-/// What a neighbour has is nobody else's to read or to write, and its own may be read as long as it is let in.
-fn sees_its_own(is_in: bool) -> Look {
+/// What a neighbour has is nobody else's to read or to write, and its own may be read as long as it is let in. What is once given that
+/// is another's, is `wrong` ever after.
+fn sees_its_own(is_in: bool, wrong: &Wrong) -> Look {
+    let wrong = wrong.clone();
     Look::new(move |fleet| {
+        let wrong = wrong.clone();
         Box::pin(async move {
             let client = client(fleet, ME)?;
+            for (method, path) in of_a_neighbour() {
+                let body = json!({"metadata": {"annotations": {"of": ME}}}).to_string();
+                let asked = http::Request::builder()
+                    .method(&method)
+                    .uri(&path)
+                    .header("content-type", media_of(&method))
+                    .body(body.into_bytes())
+                    .unwrap();
+                match client.request::<Value>(asked).await {
+                    Ok(_) => wrong.unless(false, || format!("{method} {path} was done")),
+                    Err(kube::Error::Api(status)) => because(status.code == 403, || {
+                        format!("{method} {path}: {}", status.message)
+                    })?,
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
             for (path, is_own) in [
                 (
                     format!(
@@ -241,11 +260,55 @@ fn sees_its_own(is_in: bool) -> Look {
                     Err(error) => return Err(error.to_string()),
                 };
                 let wanted = if is_own && is_in { 200 } else { 403 };
+                wrong.unless(is_own || found != 200, || format!("GET {path} was answered"));
                 because(found == wanted, || format!("{path}: {found}"))?;
             }
             Ok(())
         })
     })
+}
+
+/// Writes of what is a neighbour's, and of what is the hub's.
+fn of_a_neighbour() -> Vec<(http::Method, String)> {
+    let bundles = format!(
+        "/apis/roundhouse.dev/v1alpha1/namespaces/{}/bundles",
+        cluster_namespace(THEM)
+    );
+    let leases = format!(
+        "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
+        cluster_namespace(THEM)
+    );
+    let own = format!(
+        "/apis/roundhouse.dev/v1alpha1/namespaces/{}/bundles",
+        cluster_namespace(ME)
+    );
+    vec![
+        (http::Method::POST, bundles.clone()),
+        (http::Method::PATCH, format!("{bundles}/web/status")),
+        (http::Method::DELETE, format!("{bundles}/web")),
+        (http::Method::PATCH, format!("{leases}/agent")),
+        (
+            http::Method::PATCH,
+            format!(
+                "/apis/roundhouse.dev/v1alpha1/namespaces/{}/clusterreports/{THEM}",
+                cluster_namespace(THEM)
+            ),
+        ),
+        (
+            http::Method::PATCH,
+            format!("/apis/roundhouse.dev/v1alpha1/clusters/{ME}/status"),
+        ),
+        // What its own Bundles say is the hub's.
+        (http::Method::PATCH, format!("{own}/web")),
+        (http::Method::DELETE, format!("{own}/web")),
+    ]
+}
+
+fn media_of(method: &http::Method) -> &'static str {
+    match *method {
+        http::Method::PATCH => "application/merge-patch+json",
+        _ => "application/json",
+    }
 }
 
 #[test]
@@ -265,7 +328,7 @@ fn f34_who_asks_for_what_is_anothers_is_refused_whatever_happens_to_the_hub() {
             let what = format!("a word on {}", asked.why);
             script = script
                 .then(Act::wait(&what, ends(asked, &wrong)))
-                .then(Act::wait("it sees its own", sees_its_own(true)));
+                .then(Act::wait("it sees its own", sees_its_own(true, &wrong)));
         }
         let renewal = all().into_iter().find(|asked| asked.ends == GIVEN).unwrap();
         // What was given is asked for again, by whom it was given to and by a neighbour who has heard it.
@@ -301,10 +364,10 @@ fn f34_who_asks_for_what_is_anothers_is_refused_whatever_happens_to_the_hub() {
             .then(Act::wait("the newest is delivered", runs("web")))
             .then(Act::Patch(Target::cluster(ME), json!({"spec": {"serial": 2}})))
             .then(Act::wait("a word on what was revoked", ends(revoked, &wrong)))
-            .then(Act::wait("it sees nothing any more", sees_its_own(false)))
+            .then(Act::wait("it sees nothing any more", sees_its_own(false, &wrong)))
             .until(at_rest())
             .finally("nobody gets what is another's", wrong.none())
-            .finally("it is refused", sees_its_own(false))
+            .finally("it is refused", sees_its_own(false, &wrong))
             .finally("nobody hears of it, and of all others", unavailable(&[ME]))
             .finally("the newest runs everywhere", images("web", "web:2", names))
     });

@@ -102,6 +102,20 @@ pub(crate) fn images(name: &'static str, wanted: &'static str, members: Vec<Stri
     })
 }
 
+/// The Deployment of a member has another image.
+pub(crate) fn is_behind(name: &'static str, newest: &'static str, member: &str) -> Look {
+    let member = member.to_owned();
+    Look::new(move |fleet| {
+        let member = member.clone();
+        Box::pin(async move {
+            let found = image(&deployment(fleet, &member, name).await?);
+            because(found.is_some_and(|image| image != newest), || {
+                format!("{member} runs {newest}")
+            })
+        })
+    })
+}
+
 /// The Deployment was made once in every member, and changed so often since: nothing was applied twice with another effect.
 pub(crate) fn generations(name: &'static str, wanted: i64, members: Vec<String>) -> Look {
     Look::new(move |fleet| {

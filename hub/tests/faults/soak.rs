@@ -41,11 +41,11 @@ const ENDS: [Kind; 4] = [
     Kind::HubKilled,
     Kind::HubStopped,
     Kind::PowerCut,
-    // Where it is to be ended later it may do so by itself, just before.
+    // With its store.
     Kind::HubEnded,
 ];
 
-/// Among so many runs there is something of everything …
+/// Among so many runs there is something of everything, and of every promise something to judge among the three quick ones …
 const MANY: usize = 100;
 /// … that the seed may draw.
 const DRAWN: [Kind; 28] = [
@@ -96,6 +96,15 @@ const PARTS: [(Promise, &str); 15] = [
     (Promise::P9, "puts right what others change"),
     (Promise::P10, "what agents write"),
     (Promise::P10, "what people have made"),
+];
+
+/// Of these not even three runs need have something.
+const RARE: [(Promise, &str); 5] = [
+    (Promise::P5, "agents let go"),
+    (Promise::P7, "steps of objects pass"),
+    (Promise::P8, "the budget of removals"),
+    (Promise::P9, "deletes what it was told"),
+    (Promise::P9, "puts right what others change"),
 ];
 
 /// What a run did not do that makes it a good soak.
@@ -154,14 +163,16 @@ fn a_soak_of_random_faults_keeps_every_promise_and_converges() {
     for ((promise, part), count) in judged.lock().iter() {
         println!("{count:8}  {promise:?} {part}");
     }
-    if seeds.len() >= MANY {
+    let is_whole = seeds.len() >= MANY;
+    if is_whole || seeds == [0, 1, 2] {
         // A kind of fault that befalls nobody any more, or a promise that nothing is judged by, shows nothing.
         let (seen, judged) = (seen.lock(), judged.lock());
-        let unseen: Vec<&Kind> = DRAWN.iter().filter(|kind| !seen.contains_key(kind)).collect();
+        let drawn = DRAWN.iter().filter(|_| is_whole);
+        let unseen: Vec<&Kind> = drawn.filter(|kind| !seen.contains_key(kind)).collect();
         let is_judged = |promise: &Promise| judged.keys().any(|(of, _)| of == promise);
         let unjudged: Vec<Promise> = Promise::ALL.into_iter().filter(|of| !is_judged(of)).collect();
-        let without = PARTS.iter().filter(|part| !judged.contains_key(part));
-        let without: Vec<_> = without.collect();
+        let parts = PARTS.iter().filter(|part| is_whole || !RARE.contains(part));
+        let without: Vec<_> = parts.filter(|part| !judged.contains_key(part)).collect();
         assert!(
             unseen.is_empty() && unjudged.is_empty() && without.is_empty(),
             "{unseen:?} {unjudged:?} {without:?}"

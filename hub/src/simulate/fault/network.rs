@@ -271,11 +271,6 @@ impl Network {
         self.changed();
     }
 
-    /// Where a store or somebody else tells of a death.
-    pub fn deaths(&self) -> mpsc::UnboundedSender<String> {
-        self.0.deaths.clone()
-    }
-
     fn life_of(&self, who: &str) -> Arc<Life> {
         let mut state = self.0.state.lock();
         let known = state.lives.get(who).filter(|life| !life.is_over()).cloned();
@@ -361,8 +356,8 @@ impl Network {
         plan
     }
 
-    /// How long a line of a watch takes.
-    pub(super) fn frame_delay(&self, ends: &Ends) -> Duration {
+    /// How long a line of a watch of this path takes.
+    pub(super) fn frame_delay(&self, ends: &Ends, path: &str) -> Duration {
         let mut state = self.0.state.lock();
         let State {
             seed,
@@ -371,21 +366,25 @@ impl Network {
             struck,
             ..
         } = &mut *state;
-        let delays = rules.iter().filter_map(|(number, rule)| match &rule.effect {
-            Effect::DelayFrames(range) if rule.on.has_ends(ends) && self.is_open(rule) => {
-                Some((number, range, rule.per_mille))
-            }
-            _ => None,
-        });
         let mut delay = Duration::ZERO;
-        for (number, range, per_mille) in delays {
+        for (number, rule) in rules.iter_mut() {
+            let Effect::DelayFrames(range) = &rule.effect else {
+                continue;
+            };
+            let spent = rule.times == Some(0);
+            if spent || !rule.on.has_watch(ends, path) || !self.is_open(rule) {
+                continue;
+            }
             let dice = dice
                 .entry(ends.clone())
                 .or_insert_with(|| Dice::new(*seed, &ends.to_string()));
-            if dice.happens(per_mille) {
+            if dice.happens(rule.per_mille) {
                 delay += dice.between(range);
                 struck.insert(*number);
                 self.0.seen.note(Kind::FrameDelayed);
+                if let Some(times) = &mut rule.times {
+                    *times -= 1;
+                }
             }
         }
         delay
@@ -414,8 +413,8 @@ impl Network {
     pub(super) fn ending(&self, ends: &Ends, path: &str, since: usize) -> Option<Ending> {
         let state = self.0.state.lock();
         let asked = state.endings.get(since..).unwrap_or_default();
-        let about = |on: &On| on.has_ends(ends) && on.path.as_ref().is_none_or(|part| path.contains(part));
-        asked.iter().find(|(on, _)| about(on)).map(|(_, how)| *how)
+        let own = asked.iter().find(|(on, _)| on.has_watch(ends, path));
+        own.map(|(_, how)| *how)
     }
 
     /// Where changes of rules and partitions are told.

@@ -142,6 +142,17 @@ impl On {
         side && self.who.has(&ends.who)
     }
 
+    /// Whether the rule is about a watch that is open between these ends.
+    pub(super) fn has_watch(&self, ends: &Ends, path: &str) -> bool {
+        let asks = matches!(self.asks, Asks::Anything | Asks::Read | Asks::Watch);
+        asks && self.has_ends(ends) && self.has_path(path)
+    }
+
+    fn has_path(&self, path: &str) -> bool {
+        let has = |part: &String| path.contains(part);
+        self.path.as_ref().is_none_or(has) && !self.but.iter().any(has)
+    }
+
     pub(super) fn has<B>(&self, ends: &Ends, request: &Request<B>) -> bool {
         let asks = match self.asks {
             Asks::Anything => true,
@@ -150,9 +161,7 @@ impl On {
             Asks::Write => writes(request),
             Asks::Create => *request.method() == Method::POST,
         };
-        let path = request.uri().path();
-        let has = |part: &String| path.contains(part);
-        asks && self.has_ends(ends) && self.path.as_ref().is_none_or(has) && !self.but.iter().any(has)
+        asks && self.has_ends(ends) && self.has_path(request.uri().path())
     }
 }
 

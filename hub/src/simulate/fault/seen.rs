@@ -54,7 +54,7 @@ pub enum Kind {
     HubKilled,
     /// A hub was told to end.
     HubStopped,
-    /// A hub ended by itself: it lost its Lease, or its store failed.
+    /// A hub ended by itself: its store failed, or it said why.
     HubEnded,
     /// A hub was held still.
     HubPaused,
@@ -62,6 +62,8 @@ pub enum Kind {
     AgentKilled,
     /// An agent was told to end.
     AgentStopped,
+    /// An agent ended by itself, and said why.
+    AgentEnded,
     /// Whoever was killed was so at the moment of its life that was foreseen: in the middle of something.
     KilledAtMoment,
 }
@@ -143,6 +145,7 @@ impl fmt::Display for Kind {
             Kind::HubPaused => "hub paused",
             Kind::AgentKilled => "agent killed",
             Kind::AgentStopped => "agent stopped",
+            Kind::AgentEnded => "agent ended by itself",
             Kind::KilledAtMoment => "killed in the middle of it",
         })
     }

@@ -84,7 +84,7 @@ impl Watched {
         if self.life.comes_to(When::AtFrame, false) {
             return pending().await;
         }
-        let delay = self.network.frame_delay(&self.ends);
+        let delay = self.network.frame_delay(&self.ends, &self.path);
         if !delay.is_zero() {
             sleep(delay).await;
         }

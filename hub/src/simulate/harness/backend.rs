@@ -3,8 +3,8 @@
 use super::{
     FleetOptions, HUB, HarnessError,
     door::Door,
-    options::seed_of,
-    wire::{Ends, Wire},
+    options::{SOMEBODY, seed_of},
+    wire::{Ends, Wire, Wires},
 };
 use kube::Client;
 use roundhouse_apiserver::{Identity, Server};
@@ -83,11 +83,11 @@ impl Backend {
         }
     }
 
-    /// Its administrator.
-    pub(super) fn client(&self) -> Client {
-        match &self.kind {
-            Kind::Embedded { door, .. } => door.wire(&Identity::admin()).client("default"),
-            Kind::Standing(client) => client.clone(),
+    /// Its administrator, whom no fault befalls.
+    pub(super) fn client(&self, options: &FleetOptions) -> Client {
+        match (&self.kind, &options.peoples_wires) {
+            (Kind::Standing(client), None) => client.clone(),
+            (_, wires) => self.over(wires.as_ref(), SOMEBODY, self.wire(&Identity::admin()), "default"),
         }
     }
 
@@ -102,16 +102,27 @@ impl Backend {
     }
 
     fn reached(&self, options: &FleetOptions, who: &str, identity: &Identity, namespace: &str) -> Client {
-        let wire = match &self.kind {
-            Kind::Embedded { door, .. } => door.wire(identity),
-            Kind::Standing(client) if options.wires.is_none() => return client.clone(),
-            Kind::Standing(client) => Wire::of(client.clone()),
-        };
+        if let (Kind::Standing(client), None) = (&self.kind, &options.wires) {
+            return client.clone();
+        }
+        let wire = self.wire(identity);
         let wire = match &options.hub_runtime {
             Some(runtime) if self.name == HUB => wire.worked_by(runtime.clone()),
             _ => wire,
         };
-        let wire = match &options.wires {
+        self.over(options.wires.as_ref(), who, wire, namespace)
+    }
+
+    /// A wire to it. A server that stands knows one identity.
+    fn wire(&self, identity: &Identity) -> Wire {
+        match &self.kind {
+            Kind::Embedded { door, .. } => door.wire(identity),
+            Kind::Standing(client) => Wire::of(client.clone()),
+        }
+    }
+
+    fn over(&self, wires: Option<&Wires>, who: &str, wire: Wire, namespace: &str) -> Client {
+        let wire = match wires {
             Some(wires) => wires.0(&Ends::new(who, &self.name), wire),
             None => wire,
         };

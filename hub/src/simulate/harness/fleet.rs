@@ -60,7 +60,7 @@ impl Fleet {
     /// A server refuses a definition, a Cluster or a node.
     pub async fn start(options: FleetOptions) -> Result<Fleet, HarnessError> {
         let server = Backend::of(&options, HUB);
-        run::install(&server.client(), &options.hub).await?;
+        run::install(&server.client(&options), &options.hub).await?;
         let specs = options.members.clone();
         let mut fleet = Fleet {
             options,
@@ -124,7 +124,7 @@ impl Fleet {
 
     /// The hub's API as its administrator.
     pub fn hub_client(&self) -> Client {
-        self.server.client()
+        self.server.client(&self.options)
     }
 
     /// A member's API server.
@@ -140,7 +140,7 @@ impl Fleet {
     /// # Errors
     /// There is no such member.
     pub fn member_client(&self, name: &str) -> Result<Client, HarnessError> {
-        Ok(self.member(name)?.server.client())
+        Ok(self.member(name)?.server.client(&self.options))
     }
 
     fn member(&self, name: &str) -> Result<&Member, HarnessError> {
@@ -256,11 +256,7 @@ impl Fleet {
         (options.leading, options.gate) = (Leading::default(), Gate::default());
         let (leading, gate) = (options.leading.clone(), options.gate.clone());
         let clock = self.options.clock_of(name);
-        let worker = Worker::start(|stop| async move {
-            if let Err(error) = run::run(client, options, clock, stop).await {
-                tracing::error!(%error, "the hub ended");
-            }
-        });
+        let worker = Worker::start(|stop| run::run(client, options, clock, stop));
         let hub = Hub {
             worker,
             leading,
@@ -291,9 +287,14 @@ impl Fleet {
         }
     }
 
-    /// Whether a hub has ended by itself.
-    pub fn has_ended(&self, name: &str) -> bool {
-        self.hubs.get(name).is_some_and(|hub| hub.worker.has_ended())
+    /// Why a hub has ended by itself, if it has.
+    pub fn end_of_hub(&self, name: &str) -> Option<&str> {
+        self.hubs.get(name)?.worker.end()
+    }
+
+    /// Why the agent of a member has ended by itself, if it has.
+    pub fn end_of_agent(&self, name: &str) -> Option<&str> {
+        self.members.get(name)?.end_of_agent()
     }
 
     /// The names of the hubs that were started and not ended, sorted.

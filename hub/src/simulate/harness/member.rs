@@ -34,7 +34,7 @@ impl Member {
             let mut node = Node::default();
             node.metadata.name = Some(NODE.to_owned());
             node.status = Some(status.clone());
-            let nodes: Api<Node> = Api::all(server.client());
+            let nodes: Api<Node> = Api::all(server.client(options));
             let made = nodes.create(&PostParams::default(), &node).await;
             made.map_err(HarnessError::api(format!("creating the node of {}", spec.name)))?;
         }
@@ -45,7 +45,10 @@ impl Member {
         };
         // Kubelets and controllers let time pass, whatever the clock of their machine says.
         let clock = Steady::of(options.clock_of(spec.name.as_str()));
-        let simulator = Worker::start(|stop| workloads::run(client, model, clock, stop));
+        let simulator = Worker::start(|stop| async move {
+            workloads::run(client, model, clock, stop).await;
+            Ok::<_, std::convert::Infallible>(())
+        });
         let mut member = Member {
             spec,
             server,
@@ -71,11 +74,8 @@ impl Member {
         if let Some(Configure(configure)) = &options.configure {
             configure(&mut config);
         }
-        let name = self.spec.name.clone();
-        self.agent = Some(Worker::start(|stop| async move {
-            if let Err(error) = roundhouse_agent::run(config, hub, member, clock, stop).await {
-                tracing::error!(cluster = %name, %error, "an agent ended");
-            }
+        self.agent = Some(Worker::start(|stop| {
+            roundhouse_agent::run(config, hub, member, clock, stop)
         }));
     }
 
@@ -94,7 +94,12 @@ impl Member {
 
     /// Whether an agent was started and has not been ended.
     pub(super) fn has_agent(&self) -> bool {
-        self.agent.as_ref().is_some_and(|agent| !agent.has_ended())
+        self.agent.as_ref().is_some_and(|agent| agent.end().is_none())
+    }
+
+    /// Why its agent has ended by itself, if it has.
+    pub(super) fn end_of_agent(&self) -> Option<&str> {
+        self.agent.as_ref()?.end()
     }
 
     pub(super) async fn stop(mut self) {

@@ -13,7 +13,9 @@ mod worker;
 pub use backend::Standing;
 pub use fleet::Fleet;
 pub(crate) use fleet::member_spec;
-pub use options::{Clocks, Configure, FleetOptions, HUB, MemberSpec, OTHER_HUB, Stores, Through, WORKLOADS};
+pub use options::{
+    Clocks, Configure, FleetOptions, HUB, MemberSpec, OTHER_HUB, SOMEBODY, Stores, Through, WORKLOADS,
+};
 pub use wire::{Answer, AnswerBody, Ends, Overdue, Wire, Wires};
 
 use crate::words;

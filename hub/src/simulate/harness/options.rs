@@ -15,6 +15,9 @@ pub const HUB: &str = "(hub)";
 /// The name under which the controllers that play a member's workloads ask its API server: no member can have it.
 pub const WORKLOADS: &str = "(workloads)";
 
+/// The name under which anybody else asks an API server, such as a person: no member can have it.
+pub const SOMEBODY: &str = "(somebody)";
+
 /// The second hub of a fleet that has two.
 pub const OTHER_HUB: &str = "b";
 
@@ -118,8 +121,10 @@ pub struct FleetOptions {
     pub hub_runtime: Option<tokio::runtime::Handle>,
     /// What the hub's controllers and the agents reach the hub's API server through.
     pub through: Option<Through>,
-    /// What lies between everybody and every API server, nearer to the server than [`FleetOptions::through`].
+    /// What lies between everybody of the fleet and every API server, nearer to the server than [`FleetOptions::through`].
     pub wires: Option<Wires>,
+    /// What lies between anybody else, such as a person ([`SOMEBODY`]), and every API server.
+    pub peoples_wires: Option<Wires>,
     /// Where the embedded servers keep their objects; in memory by default, where a restart finds nothing.
     pub stores: Option<Stores>,
     /// The clocks of the parties; [`FleetOptions::clock`] by default.
@@ -146,6 +151,7 @@ impl FleetOptions {
             hub_runtime: None,
             through: None,
             wires: None,
+            peoples_wires: None,
             stores: None,
             clocks: None,
             configure: None,

@@ -2,8 +2,9 @@
 
 use parking_lot::Mutex;
 use std::{
+    fmt,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Poll, Waker},
 };
 use tokio::task::JoinHandle;
@@ -15,6 +16,8 @@ pub(super) struct Worker {
     stop: DropGuard,
     task: JoinHandle<()>,
     pause: Pause,
+    /// Why it ended, if it did with an error.
+    failed: Arc<OnceLock<String>>,
 }
 
 /// Holds a task still: it is not polled, whatever happens around it. Tasks that it has spawned are others, and go on.
@@ -65,20 +68,29 @@ impl<F: Future> Future for Pausable<F> {
 
 impl Worker {
     /// Starts a task that ends when its token is cancelled.
-    pub(super) fn start<F>(task: impl FnOnce(CancellationToken) -> F) -> Worker
+    pub(super) fn start<F, E>(task: impl FnOnce(CancellationToken) -> F) -> Worker
     where
-        F: Future<Output = ()> + Send + 'static,
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: fmt::Display,
     {
         let token = CancellationToken::new();
-        let pause = Pause::default();
+        let (pause, failed) = (Pause::default(), Arc::<OnceLock<String>>::default());
+        let (work, tells) = (task(token.clone()), failed.clone());
+        let work = async move {
+            if let Err(error) = work.await {
+                // Nobody else tells.
+                let _ = tells.set(error.to_string());
+            }
+        };
         let task = tokio::spawn(Pausable {
             pause: pause.clone(),
-            work: Box::pin(task(token.clone())),
+            work: Box::pin(work),
         });
         Worker {
             stop: token.drop_guard(),
             task,
             pause,
+            failed,
         }
     }
 
@@ -87,9 +99,12 @@ impl Worker {
         self.pause.set(is_on);
     }
 
-    /// Whether the task has ended by itself.
-    pub(super) fn has_ended(&self) -> bool {
-        self.task.is_finished()
+    /// Why the task has ended by itself, if it has.
+    pub(super) fn end(&self) -> Option<&str> {
+        let failed = self.failed.get().map(String::as_str);
+        self.task
+            .is_finished()
+            .then(|| failed.unwrap_or("nobody told it to, and it gives no reason"))
     }
 
     /// Tells the task to stop and waits until it has.

@@ -59,8 +59,9 @@ pub(super) struct Alone {
 
 impl Check for Alone {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        let by_its_agent = commit.by().and_then(|who| who.agent()).is_some();
         if &*commit.key.table == LEDGERS
-            && commit.asked.is_some()
+            && by_its_agent
             && let Some(written) = self.restored.get_mut(&commit.server)
         {
             written.insert(commit.key.name.clone());
@@ -69,7 +70,6 @@ impl Check for Alone {
             return;
         }
         let place = (commit.server.clone(), commit.key.clone());
-        let by_its_agent = commit.by().and_then(|who| who.agent()).is_some();
         let Some(since) = model.cut.get(&commit.server) else {
             if by_its_agent && commit.deletes() {
                 self.removed.insert(place);

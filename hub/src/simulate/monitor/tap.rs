@@ -4,7 +4,7 @@ use super::{
     Monitor,
     who::{Asked, Who, on_behalf_of},
 };
-use crate::simulate::{AnswerBody, Ends, HUB, Overdue, WORKLOADS, Wire, Wires};
+use crate::simulate::{AnswerBody, Ends, HUB, Overdue, SOMEBODY, WORKLOADS, Wire, Wires};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
@@ -56,6 +56,7 @@ impl Monitor {
         let name = ends.who.as_str();
         match ends.server.as_str() {
             _ if name == WORKLOADS => Who::Workloads(ends.server.as_str().into()),
+            _ if name == SOMEBODY => Who::Other("somebody".into()),
             HUB if name == HUB || !self.is_server(name) => self.hub(name),
             HUB => Who::Agent(name.into()),
             server if server == name => Who::Agent(name.into()),

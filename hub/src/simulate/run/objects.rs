@@ -1,7 +1,10 @@
 //! What users and others do to objects.
 
 use super::Target;
-use crate::simulate::{Fleet, HarnessError};
+use crate::{
+    simulate::{Fleet, HarnessError},
+    words,
+};
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
@@ -21,7 +24,7 @@ pub(super) enum ActError {
 
 impl From<kube::Error> for ActError {
     fn from(error: kube::Error) -> ActError {
-        let text = error.to_string();
+        let text = words::said(&error);
         match error {
             kube::Error::Api(status) if status.code < 500 && ![409, 429].contains(&status.code) => {
                 ActError::Refused(text)

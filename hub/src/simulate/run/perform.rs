@@ -557,21 +557,26 @@ impl Stage {
     pub(super) async fn revive(&mut self) -> Vec<(Duration, Later)> {
         let mut later = Vec::new();
         for hub in self.fleet.hubs() {
-            if self.fleet.has_ended(&hub) {
-                self.tell(format!("{hub} has ended by itself"));
-                self.seen.note(Kind::HubEnded);
+            if let Some(why) = self.fleet.end_of_hub(&hub).map(str::to_owned) {
+                self.ended(&hub, &why, Kind::HubEnded);
                 self.kill(&hub, false).await;
                 later.push((RESTARTED, Later::Start(hub)));
             }
         }
         for member in self.fleet.members() {
-            if !self.down.contains(&member) && !self.fleet.runs_agent(&member) {
-                self.tell(format!("the agent of {member} has ended by itself"));
+            if let Some(why) = self.fleet.end_of_agent(&member).map(str::to_owned) {
+                self.ended(&format!("the agent of {member}"), &why, Kind::AgentEnded);
                 self.kill(&member, false).await;
                 later.push((RESTARTED, Later::Start(member)));
             }
         }
         later
+    }
+
+    /// Nothing that a script does to a fleet is a reason to end but the failure of a store, which is not told here.
+    fn ended(&mut self, who: &str, why: &str, kind: Kind) {
+        self.seen.note(kind);
+        self.fail(format!("{who} has ended by itself: {why}"));
     }
 
     fn is_down(&self, who: &str) -> bool {
@@ -615,5 +620,53 @@ impl Stage {
         self.seen.note(Kind::HubEnded);
         self.kill(HUB, false).await;
         Some((RESTARTED, Later::Start(HUB.to_owned())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::simulate::{
+        HUB,
+        fault::Kind,
+        run::{Act, Failure, Fault, Script, Target, run},
+    };
+    use roundhouse_api::names::annotation::HUB_ID;
+    use serde_json::json;
+    use std::time::Duration;
+
+    #[test]
+    fn who_ends_by_itself_makes_no_good_run_though_it_is_started_anew() {
+        let lease = Target::on_hub("coordination.k8s.io/v1", "Lease", "cluster-east-1", "agent");
+        let other = json!({"metadata": {"annotations": {HUB_ID: "of another installation"}}});
+        let mut script = Script::of_regions(2, &["east"]);
+        // A hub puts right what others write there.
+        script.server_apart = true;
+        let away = Act::for_a_while(Fault::Killed(HUB.to_owned()), Duration::from_secs(40));
+        script = script.at(Duration::from_secs(5), away);
+        let whole = run(&script, 7);
+        assert!(whole.is_good(), "{whole}");
+        assert!(!whole.seen.contains_key(&Kind::AgentEnded), "{whole}");
+
+        script = script.at(Duration::from_secs(6), Act::Patch(lease, other));
+        let outcome = run(&script, 7);
+        let why =
+            "the agent of east-1 has ended by itself: cluster east-1: Lease cluster-east-1/agent names hub";
+        let told = |failure: &Failure| failure.what.starts_with(why);
+        assert!(outcome.failures.iter().any(told), "{outcome}");
+        assert!(!outcome.is_good());
+        assert!(outcome.seen.contains_key(&Kind::AgentEnded), "{outcome}");
+    }
+
+    #[test]
+    fn what_a_server_refuses_is_told_in_its_own_words() {
+        let wrong = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "Gate_1", "namespace": "default"}});
+        let outcome = run(&Script::of_regions(1, &["east"]).with(wrong), 7);
+        let told = outcome.failures.first().map(|failure| failure.what.as_str());
+        let told = told.unwrap_or_default();
+        assert!(
+            told.contains("refused: ConfigMap \"Gate_1\" is invalid"),
+            "{told}"
+        );
+        assert!(!told.contains("Status {"), "{told}");
     }
 }

@@ -103,6 +103,8 @@ pub struct Script {
     pub hub: Option<Arc<Changes<HubOptions>>>,
     /// How many changes an API server keeps for watches that resume.
     pub history: usize,
+    /// Changes that may wait for one watch of an API server, if not as many as usual.
+    pub watch_buffer: Option<usize>,
     /// Writes that may wait for the disk of the hub's API server, if not as many as usual.
     pub queue: Option<usize>,
     /// What lies on the wires between the faults and the API servers: what looks at every request that arrives, and its answer.
@@ -149,6 +151,7 @@ impl Script {
             agents: None,
             hub: None,
             history: 10_000,
+            watch_buffer: None,
             queue: None,
             wires: None,
         }

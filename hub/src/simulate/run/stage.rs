@@ -88,6 +88,9 @@ impl Stage {
         let mut options = FleetOptions::new(script.members.clone(), Arc::new(clock));
         options.nodes.clone_from(&script.nodes);
         options.limits.history_events = script.history;
+        if let Some(changes) = script.watch_buffer {
+            options.limits.watch_buffer = changes;
+        }
         options.strict = !script.lenient;
         let shelves = Shelves::new(seed, options.limits, seen.clone(), failures);
         if let Some(writes) = script.queue {
@@ -115,6 +118,7 @@ impl Stage {
             Some(more) => wires.then(more.clone()),
             None => wires,
         };
+        options.peoples_wires = Some(monitor.wires());
         options.wires = Some(wires.then(network.wires()));
         options.configure = Some(configure(script, seed));
         if let Some(configure) = &script.hub {
