@@ -32,7 +32,9 @@ const REFUSED: u8 = 3;
 pub(super) struct Args {
     #[command(flatten)]
     options: Options,
-    /// Have the agent delete what it applied; this confirms the removals, whatever the delete budget says
+    /// Have the agent delete what it applied, but for Namespaces, PersistentVolumeClaims and CustomResourceDefinitions, which stay
+    /// without our marks (unless they are annotated roundhouse.dev/prune: "true"); this confirms the removals, whatever the delete
+    /// budget says
     #[arg(long, conflicts_with = "force")]
     delete_resources: bool,
     /// Do not wait for the agent: forget the cluster, and leave what is in it as it is

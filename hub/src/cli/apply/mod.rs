@@ -1,4 +1,4 @@
-//! `roundhouse apply`: sends Applications and Placements to a hub, as written or as a saved plan has them.
+//! `roundhouse apply`: sends Applications, Placements and ComponentDefinitions to a hub, as written or as a saved plan has them.
 
 mod send;
 #[cfg(test)]
@@ -21,7 +21,7 @@ use std::{
 /// Exit status when a saved plan does not hold any more.
 const STALE: u8 = 4;
 
-/// Apply Applications and Placements to a hub, or a saved plan if nothing it depends on has moved
+/// Apply Applications, Placements and ComponentDefinitions to a hub, or a saved plan if nothing it depends on has moved
 ///
 /// Everything is validated first with the controller's own functions; nothing is sent if one object is refused. An object
 /// that is there gets the spec of the file, whole, and its labels and annotations beside those that it has, under the
@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// as it was, and no taint that it tolerates for a time has run out: otherwise the exit status is 4
     #[arg(value_name = "P")]
     plan: Option<PathBuf>,
-    /// Applications and Placements: a file of YAML or JSON documents, a directory of such files, or - for stdin; may be
+    /// Applications, Placements and ComponentDefinitions: a file of YAML or JSON documents, a directory of such files, or - for stdin; may be
     /// repeated
     #[arg(short, long = "filename", value_name = "FILE")]
     files: Vec<PathBuf>,

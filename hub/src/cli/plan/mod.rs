@@ -50,7 +50,7 @@ const CHANGES: u8 = 2;
 /// with --inventory no hub is asked, and the same files give the same bytes. Values of Secrets are shown as digests.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Applications and Placements: a file of YAML or JSON documents, a directory of such files, or - for stdin; may be repeated
+    /// Applications, Placements and ComponentDefinitions: a file of YAML or JSON documents, a directory of such files, or - for stdin; may be repeated
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Plan for the clusters of this file, a list of Cluster objects, without a hub

@@ -95,8 +95,8 @@ pub(super) struct Args {
     agent_identity: AgentIdentity,
     /// Let steps send requests here, too; may be repeated
     ///
-    /// Steps of type request, webhook and notification reach any host but this machine, link-local and multicast addresses,
-    /// metadata services of clouds, and the hub's own API server. This widens it: by addresses (10.0.0.0/8, ::1), a host
+    /// Steps of type request, webhook and notification reach any host, those of private networks too, but this machine,
+    /// link-local, site-local, multicast, broadcast and reserved addresses, metadata services of clouds, and the hub's own API server. This widens it: by addresses (10.0.0.0/8, ::1), a host
     /// (hooks.example.org), or the hosts below a domain (*.example.org).
     #[arg(long = "egress-allow", value_name = "CIDR|HOST")]
     egress_allow: Vec<Allowed>,

@@ -4,10 +4,16 @@
 use crate::cli::{
     Failure,
     documents::{Document, Place},
+    metadata,
     proposals::{self, Proposed},
 };
+use roundhouse_api::names::check_dns_label;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// Most characters of a DNS label, and of any name (RFC 1123).
+const MAX_LABEL: usize = 63;
+const MAX_NAME: usize = 253;
 
 /// What an object is, in the order in which they are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +38,20 @@ impl Kind {
 
     fn has_namespace(self) -> bool {
         matches!(self, Kind::ConfigMap | Kind::Secret)
+    }
+
+    /// Whether an object of this kind can have the name: a DNS label (RFC 1123) for a namespace, or several with dots between them,
+    /// of any length, as Kubernetes takes them.
+    fn names(self, name: &str) -> Result<(), String> {
+        let check = |label: &str, most| check_dns_label("metadata.name", label, most);
+        let checked = match self {
+            Kind::Namespace => check(name, MAX_LABEL),
+            _ if name.len() > MAX_NAME => {
+                return Err(format!("its metadata.name has more than {MAX_NAME} characters"));
+            }
+            _ => name.split('.').try_for_each(|label| check(label, MAX_NAME)),
+        };
+        checked.map_err(|error| error.to_string())
     }
 }
 
@@ -124,8 +144,10 @@ fn split(documents: Vec<Document>, namespace: Option<&str>) -> Result<(Vec<Docum
 }
 
 fn other(kind: Kind, mut object: Value, namespace: Option<&str>) -> Result<Other, String> {
+    metadata::is_legal(&object)?;
     let name = object.pointer("/metadata/name").and_then(Value::as_str);
     let name = name.ok_or("it has no metadata.name: give it one")?.to_owned();
+    kind.names(&name)?;
     let namespace = match kind.has_namespace() {
         true => proposals::namespace_of(&object, namespace).map_err(|misplaced| misplaced.to_string())?,
         false => String::new(),
@@ -187,6 +209,21 @@ mod tests {
                 MAP.replace("{name: gate}", "{}"),
                 "error: all.yaml, document 1 (line 1): the ConfigMap is not understood [E-INPUT]\n\
                  cause: it has no metadata.name: give it one\ntry:   mend what is named",
+            ),
+            (
+                MAP.replace("{name: gate}", "{name: 7}"),
+                "error: all.yaml, document 1 (line 1): the ConfigMap is not understood [E-INPUT]\n\
+                 cause: metadata.name is 7, not a text: put it in quotes\ntry:   mend what is named",
+            ),
+            (
+                MAP.replace("{name: gate}", "{name: gate, labels: {a b: c}}"),
+                "error: all.yaml, document 1 (line 1): the ConfigMap is not understood [E-INPUT]\n\
+                 cause: metadata.labels: ",
+            ),
+            (
+                MAP.replace("gate", "Gate_1"),
+                "error: all.yaml, document 1 (line 1): the ConfigMap is not understood [E-INPUT]\n\
+                 cause: metadata.name \"Gate_1\"",
             ),
             (
                 MAP.replace("{name: gate}", "{name: gate, namespace: a}"),

@@ -17,6 +17,9 @@ use roundhouse_api::{
 };
 use std::collections::BTreeMap;
 
+/// Most clusters of a simulation, as --clusters has them.
+const MOST: usize = 10_000;
+
 /// Clusters that a note names.
 const NAMED: usize = 10;
 
@@ -70,6 +73,18 @@ fn of_inventory(all: Vec<Cluster>) -> Result<Fleet, Failure> {
     if all.is_empty() {
         return Err(Failure::new("E-INVENTORY", "the inventory has no cluster")
             .advise("a list with at least one Cluster object, or --clusters N"));
+    }
+    if all.len() > MOST {
+        let what = format!(
+            "the inventory has {} clusters",
+            words::thousands(all.len() as u64)
+        );
+        return Err(Failure::new("E-INVENTORY", what)
+            .because(format!(
+                "a simulation has at most {}",
+                words::thousands(MOST as u64)
+            ))
+            .advise("a list of fewer of them"));
     }
     let mut clusters = Vec::new();
     let mut left_out: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();

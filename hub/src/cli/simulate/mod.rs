@@ -132,7 +132,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if outcome.not_begun.is_none() {
         print(args, &made, &outcome)?;
     }
-    ended(&outcome, &never::of(&made, &outcome))
+    ended(&made, &outcome)
 }
 
 fn print(args: &Args, made: &Made, outcome: &Outcome) -> Result<(), Failure> {
@@ -148,7 +148,7 @@ fn print(args: &Args, made: &Made, outcome: &Outcome) -> Result<(), Failure> {
 }
 
 /// How it went, for scripts.
-fn ended(outcome: &Outcome, never: &[String]) -> Result<ExitCode, Failure> {
+fn ended(made: &Made, outcome: &Outcome) -> Result<ExitCode, Failure> {
     if let Some(why) = &outcome.not_begun {
         return Err(Failure::new("E-SIMULATION", "the run could not begin")
             .because(why.clone())
@@ -166,12 +166,17 @@ fn ended(outcome: &Outcome, never: &[String]) -> Result<ExitCode, Failure> {
     }
     let before = "the timeline above, to see what happened before";
     if let Some(failure) = outcome.failures.first() {
-        return Err(
-            Failure::new("E-SIMULATION", "the run did not go as it was asked for")
-                .because(failure.what.clone())
-                .advise(before),
-        );
+        let told = Failure::new("E-SIMULATION", "the run did not go as it was asked for")
+            .because(failure.what.clone())
+            .advise(before);
+        // By --until done it is no failure that something waits; but that nothing further happens has to be seen first.
+        let is_cut = matches!(made.script.until, run::Until::Done { within, idle, .. } if idle >= within);
+        return Err(match is_cut {
+            true => told.or_try("a --patience that is shorter than --within: then it is told what waits"),
+            false => told,
+        });
     }
+    let never = never::of(made, outcome);
     if never.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
@@ -179,10 +184,11 @@ fn ended(outcome: &Outcome, never: &[String]) -> Result<ExitCode, Failure> {
     let failure = never
         .iter()
         .fold(failure, |failure, what| failure.because(what.clone()));
-    Err(failure
-        .advise(before)
-        .or_try("--resume with the step that waits for a person, if one does")
-        .ends_with(NEVER))
+    let advice = never::advice(made, outcome);
+    let failure = advice
+        .into_iter()
+        .fold(failure.advise(before), |failure, tries| failure.or_try(tries));
+    Err(failure.ends_with(NEVER))
 }
 
 fn spinner(what: &str) -> Option<ProgressBar> {

@@ -23,6 +23,39 @@ pub(super) fn of(made: &Made, outcome: &Outcome) -> Vec<String> {
     all
 }
 
+/// What to try for it, each once.
+pub(super) fn advice(made: &Made, outcome: &Outcome) -> Vec<&'static str> {
+    let missed = outcome.missed.iter();
+    let mut all: Vec<&'static str> = Vec::new();
+    for tries in missed.filter_map(|missed| tries(*missed, made, outcome)) {
+        if !all.contains(&tries) {
+            all.push(tries);
+        }
+    }
+    all
+}
+
+fn tries(missed: Missed, made: &Made, outcome: &Outcome) -> Option<&'static str> {
+    let begun = |step: &String| outcome.steps_begun.contains(step);
+    let gate = "--resume with the step that waits for a person, if one does";
+    Some(match missed {
+        Missed::Cue(cue) => {
+            made.asked.get(&cue)?;
+            "a later --until, or @TIME behind it"
+        }
+        Missed::Unbegun(cue) if begun(made.asked.get(&cue)?.step.as_ref()?) => {
+            "--forever, with which it is there also then"
+        }
+        Missed::Fault(cue) if made.asked.get(&cue)?.step.as_ref().is_none_or(begun) => {
+            "more clusters, or another --seed, which chooses them"
+        }
+        Missed::Resume(resume) if begun(&made.script.resumes.get(resume)?.step) => {
+            "the run without this --resume, or with an earlier @TIME"
+        }
+        Missed::Unbegun(_) | Missed::Fault(_) | Missed::Resume(_) => gate,
+    })
+}
+
 fn sentence(missed: Missed, made: &Made, outcome: &Outcome) -> Option<String> {
     let begun = |step: &String| outcome.steps_begun.contains(step);
     match missed {

@@ -104,6 +104,12 @@ pub(super) fn of(
     };
     for resume in &args.resume {
         in_time("--resume", &resume.step, resume.from, args)?;
+        if script.resumes.iter().any(|former| former.step == resume.step) {
+            let what = format!("--resume: step {} is there twice", resume.step);
+            return Err(Failure::new("E-STEP", what)
+                .because("one lets runs go on whenever the step makes them wait")
+                .advise("it once, with the earlier time"));
+        }
         script.resumes.push(run::Resume {
             step: resume.step.clone(),
             applications: suspended_by(resume, changes.iter().chain([files]))?,

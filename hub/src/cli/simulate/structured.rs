@@ -48,6 +48,16 @@ pub(super) fn of(made: &Made, outcome: &Outcome) -> Value {
             workloads.map(move |workload| plan::of_workload(&application, &decision.step, workload))
         })
         .collect();
+    // What has no replicas to divide is placed, too.
+    let placed: Vec<Value> = outcome
+        .decisions
+        .iter()
+        .map(|decision| {
+            let of = &decision.application_ref;
+            json!({"application": format!("{}/{}", of.namespace, of.name), "step": decision.step,
+                "clusters": decision.clusters, "satisfied": decision.satisfied, "reasons": decision.reasons})
+        })
+        .collect();
     json!({
         "seed": outcome.seed,
         "clusters": made.script.members.len(),
@@ -60,6 +70,7 @@ pub(super) fn of(made: &Made, outcome: &Outcome) -> Value {
         "faults": faults,
         "never": never::of(made, outcome),
         "decisions": decisions,
+        "placed": placed,
         "judged": outcome.judged.iter().map(|promise| format!("{promise:?}")).collect::<Vec<_>>(),
         "says": says,
         "broken": broken,

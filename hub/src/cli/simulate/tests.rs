@@ -663,8 +663,7 @@ fn a_pause_that_ends_after_all_that_is_waited_for_is_told() {
 
 /// The exit status of a run that ended so, where it is not 0.
 fn status(made: &script::Made, outcome: &run::Outcome) -> u8 {
-    let ended = ended(outcome, &never::of(made, outcome));
-    ended.err().map_or(0, |failure| failure.status())
+    ended(made, outcome).err().map_or(0, |failure| failure.status())
 }
 
 #[test]
@@ -679,7 +678,7 @@ fn a_fault_of_a_step_that_never_began_is_told() {
         timeline::draw(&made, &outcome, false).contains(&format!("\n{never}\n")),
         "{outcome}"
     );
-    let failure = ended(&outcome, &[never.to_owned()]).unwrap_err();
+    let failure = ended(&made, &outcome).unwrap_err();
     assert_eq!(
         failure.to_string(),
         "error: not everything that was asked for came about [E-NEVER]\n\
@@ -747,6 +746,31 @@ fn a_gate_is_not_opened_before_its_time() {
         ["--resume look-first never came: it made no run wait then"]
     );
     assert_eq!(status(&made, &outcome), 3);
+    let advice = ["the run without this --resume, or with an earlier @TIME"];
+    assert_eq!(never::advice(&made, &outcome), advice);
+
+    let twice = ["--resume", "look-first", "--resume", "look-first@5m"];
+    assert_eq!(
+        made_of(REGIONS, &twice).unwrap_err().trim_end(),
+        "error: --resume: step look-first is there twice [E-STEP]\ncause: one lets runs go on whenever the step makes them wait\n\
+         try:   it once, with the earlier time"
+    );
+}
+
+#[test]
+fn a_run_that_ends_before_it_is_seen_that_nothing_happens_says_which_option_does_that() {
+    let made = made_of(
+        REGIONS,
+        &["--clusters", "2", "--patience", "2m", "--within", "90s"],
+    )
+    .unwrap();
+    let outcome = run::run(&made.script, 1);
+    let failure = ended(&made, &outcome).unwrap_err().to_string();
+    assert!(failure.contains("not delivered after 1m30s"), "{failure}");
+    assert!(
+        failure.contains("or a --patience that is shorter than --within: then it is told what waits"),
+        "{failure}"
+    );
 }
 
 #[test]
@@ -885,6 +909,17 @@ fn a_label_that_changes_moves_replicas_before_the_run_ends() {
     assert_eq!(
         of_c1,
         [&json!({"name": "c1", "replicas": 0, "rule": "rule-1", "duplicate": false})]
+    );
+    let placed = &told["placed"][0];
+    assert_eq!(
+        (&placed["application"], &placed["step"], &placed["satisfied"]),
+        (&json!("default/web"), &json!("step-0"), &json!(true))
+    );
+    assert_eq!(placed["clusters"][0], "c1", "{placed}");
+    let why = placed["reasons"][0].as_str().unwrap_or_default();
+    assert!(
+        why.starts_with("1 of 10 replicas of Deployment default/web is not placed"),
+        "{placed}"
     );
     assert!(outcome.judged.contains(&Promise::P11), "{:?}", outcome.judged);
 }
@@ -1445,7 +1480,7 @@ fn a_run_that_could_not_begin_says_what_the_server_said_and_nothing_else() {
     made.script.members[0]
         .labels
         .insert("tier".to_owned(), "not valid!".to_owned());
-    let failure = super::ended(&run::run(&made.script, 1), &[])
+    let failure = super::ended(&made, &run::run(&made.script, 1))
         .unwrap_err()
         .to_string();
     let start = "error: the run could not begin [E-SIMULATION]\ncause: creating Cluster c1 failed: Cluster.roundhouse.dev \"c1\" is \

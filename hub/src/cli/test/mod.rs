@@ -25,7 +25,7 @@ const MAX_DEPTH: usize = 16;
 const CASE: &str = "\
 A case:
   name: seventy percent in the east
-  files: [app.yaml]            # Applications and Placements, beside the file; or `applications:` with objects
+  files: [app.yaml]            # Applications, Placements and ComponentDefinitions, beside the file; or `applications:` with objects
   inventory: fleet.yaml        # a list of Clusters; or the list itself
   previous:                    # optional: what was decided before
   - {step: step-0, workload: Deployment default/web, rule: rule-0, clusters: {east-1: 10}}

@@ -13,6 +13,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest answer that is read: some hundred thousand clusters.
 const LONGEST: usize = 64 << 20;
 
+/// A metric that every hub has, and nobody else.
+const OF_HUBS: &str = "roundhouse_queue_depth ";
+
 /// Its address, host and port.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Port<'a>(pub(super) &'a str);
@@ -35,6 +38,12 @@ pub(super) fn address(text: &str) -> Result<String, String> {
         true => Ok(rest.to_owned()),
         false => Err(wrong()),
     }
+}
+
+/// Agents and others have metrics, too.
+fn is_of_hub(metrics: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(metrics);
+    text.lines().any(|line| line.starts_with(OF_HUBS))
 }
 
 type Asked = Result<(StatusCode, Bytes), Box<dyn Error + Send + Sync>>;
@@ -78,7 +87,7 @@ impl Port<'_> {
     /// Its metrics, in the text format of OpenMetrics.
     pub(super) async fn metrics(self) -> Result<String, Failure> {
         match self.ask("/metrics").await? {
-            (StatusCode::OK, body) => Ok(String::from_utf8_lossy(&body).into_owned()),
+            (StatusCode::OK, body) if is_of_hub(&body) => Ok(String::from_utf8_lossy(&body).into_owned()),
             (status, body) => Err(self.other(status, &body)),
         }
     }

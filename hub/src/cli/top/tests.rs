@@ -17,7 +17,10 @@ use crate::{
 };
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
 use tokio_util::sync::CancellationToken;
 
 const TEXT: &str = r#"# HELP roundhouse_queue_depth Applications that wait for a pass.
@@ -251,6 +254,29 @@ async fn the_port_is_asked_and_a_port_that_is_none_is_told_with_what_to_try() {
     serving.await.unwrap();
     let failure = port.fleet().await.unwrap_err().to_string();
     for part in ["[E-METRICS]", "\ncause: ", "\ntry: ", "--metrics-listen"] {
+        assert!(failure.contains(part), "{part:?} is missing in\n{failure}");
+    }
+}
+
+#[tokio::test]
+async fn somebody_elses_metrics_are_none_of_a_hub() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let other = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut asked = [0; 1024];
+        let _ = stream.read(&mut asked).await.unwrap();
+        let body = "roundhouse_agent_bundles 3\nup 1\n";
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+        stream.write_all((head + body).as_bytes()).await.unwrap();
+    });
+    let failure = Port(&address).metrics().await.unwrap_err().to_string();
+    other.await.unwrap();
+    for part in [
+        "answers with 200 and not as a hub does [E-METRICS]",
+        "\ncause: roundhouse_agent_bundles 3",
+        "\ntry: ",
+    ] {
         assert!(failure.contains(part), "{part:?} is missing in\n{failure}");
     }
 }
