@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 /// Version of all schemas together, raised with each change of one of them: hub and agent leave a definition of a later
 /// version as it is, or one of two that differ would drop the fields that the other has stored.
-pub const SCHEMA_VERSION: u32 = 4;
+pub const SCHEMA_VERSION: u32 = 5;
 
 /// The definitions that a hub needs, in the order in which they are created.
 pub fn hub() -> Vec<CustomResourceDefinition> {

@@ -147,6 +147,7 @@ pub struct FrozenWeights {
 /// An override with the clusters that it applies to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("oneOf" = [{"required": ["patch"]}, {"required": ["jsonPatch"]}]))]
 pub struct DecidedOverride {
     /// Its place in the placement's list, from 0.
     pub index: u32,

@@ -5,7 +5,7 @@ use crate::apply::strategy::Treatment;
 use crate::object;
 use roundhouse_api::bundle::{IgnoreCondition, IgnoreFields};
 use roundhouse_api::names::annotation;
-use roundhouse_patch::field::{FieldPath, FieldPathError, keep};
+use roundhouse_patch::field::{FieldPath, keep};
 use roundhouse_patch::schema;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -21,11 +21,11 @@ pub(crate) struct Ignored {
 
 /// An entry that is no field path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("updateStrategy.{entry}: {error}")]
+#[error("updateStrategy.{entry}: {why}")]
 pub(crate) struct InvalidPath {
     /// Which entry: `ignoreFields[0].jsonPaths[1]`.
     entry: String,
-    error: FieldPathError,
+    why: String,
 }
 
 /// Reads the ignored fields of a treatment.
@@ -50,6 +50,10 @@ pub(crate) fn ignored(treatment: Treatment<'_>) -> Result<Ignored, InvalidPath> 
             let at = format!("{list}[{at}]");
             match entry {
                 IgnoreFields::Path(path) => ignored.always.push(parse(path, || at)?),
+                other @ IgnoreFields::Other(_) => {
+                    let why = other.refusal().unwrap_or_default();
+                    return Err(InvalidPath { entry: at, why });
+                }
                 IgnoreFields::Rule(rule) => {
                     for (place, path) in rule.json_paths.iter().enumerate() {
                         let path = parse(path, || format!("{at}.jsonPaths[{place}]"))?;
@@ -81,7 +85,7 @@ pub(crate) fn recreate_fields(treatment: Treatment<'_>) -> Result<Vec<FieldPath>
 fn parse(path: &str, entry: impl FnOnce() -> String) -> Result<FieldPath, InvalidPath> {
     FieldPath::parse(path).map_err(|error| InvalidPath {
         entry: entry(),
-        error,
+        why: error.to_string(),
     })
 }
 
@@ -131,6 +135,29 @@ mod tests {
 
     fn manifest(object: Value) -> Manifest {
         decode(vec![object]).manifests.remove(0)
+    }
+
+    #[test]
+    fn an_entry_that_is_neither_path_nor_rule_is_named_with_what_is_wrong() {
+        for (entry, why) in [
+            (
+                json!(5),
+                "5 is no field path; use a field path, or {condition, jsonPaths}",
+            ),
+            (
+                json!({"condition": "OnSpokeChanges", "jsonPaths": [".data.a"]}),
+                "unknown variant `OnSpokeChanges`, expected `OnSpokePresent` or `OnSpokeChange`; use",
+            ),
+            (
+                json!({"jsonPaths": ".data.a"}),
+                "invalid type: string \".data.a\", expected a sequence; use",
+            ),
+        ] {
+            let config = config(json!({"type": "Update", "ignoreFields": [".data.b", entry]}));
+            let refused = ignored(of(&config)).unwrap_err().to_string();
+            let expected = format!("updateStrategy.ignoreFields[1]: {why}");
+            assert!(refused.starts_with(&expected), "{refused}");
+        }
     }
 
     fn map(data: Value) -> Manifest {

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// How the manifests that match are treated (OCM's `ManifestConfigOption`).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -99,6 +100,23 @@ pub enum IgnoreFields {
     Path(String),
     /// OCM's rule.
     Rule(IgnoreRule),
+    /// Neither: the schema cannot say what an entry is, and one that is wrong is its Bundle's trouble, not that of whoever reads
+    /// all of them.
+    Other(Value),
+}
+
+impl IgnoreFields {
+    /// What is wrong with an entry that is neither of both, for people.
+    pub fn refusal(&self) -> Option<String> {
+        let IgnoreFields::Other(other) = self else {
+            return None;
+        };
+        let wanted = "use a field path, or {condition, jsonPaths}";
+        Some(match serde_json::from_value::<IgnoreRule>(other.clone()) {
+            Err(error) if other.is_object() => format!("{error}; {wanted}"),
+            _ => format!("{other} is no field path; {wanted}"),
+        })
+    }
 }
 
 /// Which fields are ignored, and when (OCM's `IgnoreField`).

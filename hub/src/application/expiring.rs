@@ -27,7 +27,6 @@ pub(super) async fn expire(client: Client, cache: &Cache, clock: SharedClock) {
     let mut tries = Tries::default();
     loop {
         let bundles = cache.expiring();
-        tries.retain(&bundles);
         let now = clock.now();
         let mut pause = LONGEST;
         let mut over = Vec::new();
@@ -35,10 +34,12 @@ pub(super) async fn expire(client: Client, cache: &Cache, clock: SharedClock) {
             if when > now {
                 let left = Duration::try_from(when.duration_since(now)).unwrap_or(LONGEST);
                 pause = pause.min(left);
-            } else if tries.is_due(bundle) {
+            } else {
                 over.push(bundle.clone());
             }
         }
+        tries.retain(&over);
+        over.retain(|bundle| tries.is_due(bundle));
         let told = |bundle: &Observed, done: Tried<()>| {
             let (namespace, bundle) = (&bundle.namespace, &bundle.name);
             match done {
@@ -129,6 +130,46 @@ mod tests {
         let status: BundleStatus = serde_json::from_value(status).unwrap();
         expiring.status = Some(status);
         Observed::of(expiring).unwrap()
+    }
+
+    /// It has failed, and is complete no more: nothing is waited for that is past, which would leave nobody else a turn.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_due_any_more_when_it_would_be_tried_again_is_no_work() {
+        let asked: Arc<AtomicU32> = Arc::default();
+        let counts = asked.clone();
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            counts.fetch_add(1, Ordering::Relaxed);
+            async move { Ok::<_, kube::Error>(refusal(409, "no")) }
+        });
+        let cache = Cache::default();
+        cache.put_bundle(expiring("again", 7, true));
+        let clock: SharedClock = Arc::new(TokioClock::starting_at("2026-01-01T00:00:01Z".parse().unwrap()));
+        let other = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            // The next Job of that name.
+            cache.put_bundle(expiring("again", 8, false));
+            tokio::time::sleep(Duration::from_secs(3_600)).await;
+            cache.put_bundle(expiring("again", 9, true));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        };
+        let looks = AtomicU32::new(0);
+        let expires = expire(Client::new(service, "default"), &cache, clock);
+        tokio::pin!(expires);
+        let counted = std::future::poll_fn(|cx| {
+            looks.fetch_add(1, Ordering::Relaxed);
+            assert!(looks.load(Ordering::Relaxed) < 1_000, "it never rests");
+            expires.as_mut().poll(cx)
+        });
+        tokio::select! {
+            biased;
+            () = counted => {}
+            () = other => {}
+        }
+        assert_eq!(
+            asked.load(Ordering::Relaxed),
+            2,
+            "once for each that was complete"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -19,12 +19,10 @@ pub(super) async fn go_back(client: Client, cache: &Cache, term: Term) {
     }
     let mut tries = Tries::default();
     loop {
-        let ignored = cache.ignored();
-        tries.retain(&ignored);
-        let due = ignored
-            .iter()
-            .filter(|bundle| is_due(bundle, term) && tries.is_due(bundle));
-        let due: Vec<_> = due.cloned().collect();
+        let mut due = cache.ignored();
+        due.retain(|bundle| is_due(bundle, term));
+        tries.retain(&due);
+        due.retain(|bundle| tries.is_due(bundle));
         let told = |bundle: &Observed, done: Tried<bool>| {
             let (namespace, name) = (&bundle.namespace, &bundle.name);
             match done {

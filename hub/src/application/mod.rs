@@ -67,6 +67,7 @@ pub use controller::{ApplicationOptions, DEFAULT_REVISION_LIMIT, WRITES_AT_ONCE_
 pub use error::PassError;
 pub use foresee::{Foreseen, ForeseenDecision, Proposal, Snapshot, Unforeseen, foresee, understand};
 pub use objects::ForeseenObject;
+pub(crate) use placing::looking;
 pub use witness::{Decided, Said, Witness};
 
 /// Namespace and name.

@@ -602,7 +602,7 @@ impl Hub {
         judged: Option<removing::Judged>,
         outcome: &mut Outcome,
     ) -> Result<Written, PassError> {
-        let mut written = Written::default();
+        let (mut written, mut is_decided) = (Written::default(), true);
         // Of several placing steps at work each asks for it, and all are dispatched together.
         let dispatches =
             |effect: &Effect| matches!(effect, Effect::Dispatch { .. } | Effect::Keep | Effect::Refresh);
@@ -611,7 +611,7 @@ impl Hub {
         // What was looked at is of before the run moved: a step that has failed since gives nobody a place any more, and
         // the next round dispatches what the others want.
         if !moved && (under_way || effects.iter().any(dispatches)) {
-            written = self.dispatch(delivery, view).await?;
+            (written, is_decided) = self.dispatch(delivery, view).await?;
         }
         self.act(delivery, workflow, effects);
         for effect in effects {
@@ -642,8 +642,10 @@ impl Hub {
                 | Effect::CollectGarbage => {}
             }
         }
+        // What is not decided takes nothing away.
         if let Some(judged) = judged
             && written.count == 0
+            && is_decided
         {
             let mut open = BTreeSet::new();
             if let Some(app) = self.cache.application(delivery.key) {
@@ -663,16 +665,23 @@ impl Hub {
         Ok(written)
     }
 
-    /// Stores the decisions that differ, then writes the Bundles that differ.
-    async fn dispatch(&self, delivery: &Delivery<'_>, view: &View) -> Result<Written, PassError> {
+    /// Stores the decisions that differ, then writes the Bundles that differ. Where a Decision is refused no Bundle is written: what
+    /// moves between steps would run twice, or nowhere. Whether none was.
+    async fn dispatch(&self, delivery: &Delivery<'_>, view: &View) -> Result<(Written, bool), PassError> {
         let mut written = Written::default();
         for placed in view.placed.iter().filter(|p| p.write || p.note) {
             // The engine has refused the step.
             if foreign(&self.cache, delivery, &placed.step).is_some() {
-                return Ok(written);
+                return Ok((written, false));
             }
-            self.decision(delivery, &placed.decision).await?;
-            written.count += 1;
+            match self.decision(delivery, &placed.decision).await {
+                Ok(()) => written.count += 1,
+                Err(error) if error.is_refusal() => written.fail(error),
+                Err(error) => return Err(error),
+            }
+        }
+        if written.error.is_some() {
+            return Ok((written, false));
         }
         let writer = self.writer(delivery.key);
         let stored = self.cache.application(delivery.key);
@@ -683,7 +692,7 @@ impl Hub {
             let observed = view.objects.observed.get(step).unwrap_or(&none);
             written = written.and(writer.dispatch(plan, observed, noted).await);
         }
-        Ok(written.and(writer.remove(view.objects.due.clone()).await))
+        Ok((written.and(writer.remove(view.objects.due.clone()).await), true))
     }
 
     /// Writes the Decisions again that somebody has deleted: what clusters have goes by them. They count also where that fails.

@@ -321,7 +321,7 @@ pub(super) fn steps(valid: &ValidApplication) -> Vec<PlacingStep<'_>> {
 }
 
 /// All steps that look at clusters: those, and the ones that have an object in clusters.
-pub(super) fn looking(valid: &ValidApplication) -> Vec<PlacingStep<'_>> {
+pub(crate) fn looking(valid: &ValidApplication) -> Vec<PlacingStep<'_>> {
     let objects = valid.all_steps().filter_map(|step| match &step.kind {
         StepKind::ClusterObject(object) => Some(PlacingStep {
             name: &step.name,

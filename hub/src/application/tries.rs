@@ -31,9 +31,9 @@ pub(super) struct Tries {
 }
 
 impl Tries {
-    /// Forgets of what is not among these Bundles any more.
-    pub(super) fn retain(&mut self, present: &[Arc<Observed>]) {
-        let keys: BTreeSet<Key> = present.iter().map(|bundle| bundle.key()).collect();
+    /// Forgets of what is not among these Bundles, which are to be written: nothing else is waited for by [`Tries::next`].
+    pub(super) fn retain(&mut self, due: &[Arc<Observed>]) {
+        let keys: BTreeSet<Key> = due.iter().map(|bundle| bundle.key()).collect();
         self.done.retain(|key, _| keys.contains(key));
         self.failed.retain(|key, _| keys.contains(key));
     }
@@ -129,6 +129,9 @@ mod tests {
         tries.next().await;
         assert_eq!(began.elapsed().as_secs(), 300);
         assert!(tries.is_due(&a));
+        // Its time is past, and it is not to be written any more.
+        tries.retain(&[]);
+        assert!(tries.next().now_or_never().is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -261,7 +261,8 @@ pub(super) fn view(known: &Known<'_>) -> View {
         });
         evidence.steps.extend(blocked);
     }
-    let steps = placing::steps(&delivery.valid);
+    // Also where objects are: a toleration that ends takes them away.
+    let steps = placing::looking(&delivery.valid);
     View {
         evidence,
         next: placement::next_change(&steps, &fleet.inventory, known.now),

@@ -158,7 +158,8 @@ impl Verb {
         match self {
             // They tell their own story.
             Verb::Demo(_) | Verb::Simulate(_) => "off",
-            Verb::Serve(_) | Verb::Apiserver(_) => "info",
+            // The client would log whole lists that it cannot read, with the Secrets in them.
+            Verb::Serve(_) | Verb::Apiserver(_) => "info,kube_client::client=off",
             // What the client says of a request that failed the verb says too, and better.
             _ => "warn,kube_client::client=off",
         }

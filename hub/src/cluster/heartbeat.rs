@@ -16,6 +16,8 @@ pub struct Heartbeat {
     /// which changes with each renewal that arrives at its watch), or is heard again after a silence; absent where it says
     /// nothing of it.
     pub echo: Option<Timestamp>,
+    /// Whether this hub has seen that become something else: until then it does not know itself that the agent hears.
+    pub heard: bool,
 }
 
 impl Heartbeat {
@@ -73,6 +75,7 @@ impl Heartbeats {
                 changed: None,
                 renewed: renewed_at.is_some(),
                 echo: echo.map(|_| now),
+                heard: false,
             };
             let beat = Beat {
                 heartbeat,
@@ -86,11 +89,14 @@ impl Heartbeats {
         let mut matters =
             beat.echo.is_some() != echo.is_some() || beat.heartbeat.echo.is_some_and(was_long_ago);
         if beat.echo.as_deref() != echo {
+            let heard = beat.echo.is_some() && echo.is_some();
+            matters |= heard && !beat.heartbeat.heard;
+            beat.heartbeat.heard |= heard;
             beat.echo = echo.map(str::to_owned);
             beat.heartbeat.echo = echo.map(|_| now);
         }
         if beat.renewed_at == renewed_at {
-            return false;
+            return matters;
         }
         matters |= beat.renewed_at.is_none() || renewed_at.is_none();
         beat.renewed_at = renewed_at;
@@ -138,6 +144,7 @@ mod tests {
             changed: None,
             renewed: true,
             echo: None,
+            heard: false,
         };
         assert_eq!(beats.get("c1"), Some(found));
         assert!(!beats.observe("c1", Some(at(5)), None, at(110)));

@@ -59,6 +59,8 @@ pub enum Home {
     Foreign,
     /// It is being deleted and will be made again.
     Terminating,
+    /// It could not be made or read: nothing is known of it.
+    Unknown,
     /// It is there, and ours.
     Ready,
 }
@@ -124,7 +126,8 @@ pub fn judge(observed: &Observed<'_>, lease_duration: Duration, now: Timestamp) 
         );
         (waiting, None)
     };
-    let (deaf, deaf_from) = deaf(observed.heartbeat, lease_duration, now);
+    let was_deaf = condition::is_true(&previous.conditions, DEAF);
+    let (deaf, deaf_from) = deaf(observed.heartbeat, was_deaf, lease_duration, now);
     let is_deaf = deaf.as_ref().is_some_and(|deaf| deaf.status == Status::True);
     let available = match (&deaf, available.status) {
         (Some(deaf), Status::True) if is_deaf => {
@@ -204,7 +207,7 @@ fn joined(observed: &Observed<'_>, previous: &[Condition], refused: &[String]) -
                 ),
             );
         }
-        Home::NotAccepted | Home::Terminating | Home::Ready => {}
+        Home::NotAccepted | Home::Terminating | Home::Unknown | Home::Ready => {}
     }
     // Joining is remembered: a report or a Lease that is gone does not undo it.
     let reported = observed.report.is_some() || observed.heartbeat.is_some_and(|h| h.renewed);
@@ -338,9 +341,10 @@ fn available(
 }
 
 /// Whether what the hub sends arrives at an agent that renews its Lease, and from when on it would be taken not to. Nothing is
-/// known of an agent that does not echo.
+/// known of an agent that does not echo. One that was deaf is so until this hub has seen it hear: a start of the hub is no evidence.
 fn deaf(
     heartbeat: Option<Heartbeat>,
+    was_deaf: bool,
     lease_duration: Duration,
     now: Timestamp,
 ) -> (Option<Verdict>, Option<Timestamp>) {
@@ -350,7 +354,7 @@ fn deaf(
     let duration = SignedDuration::try_from(lease_duration).unwrap_or(SignedDuration::MAX);
     let until = echo.checked_add(duration).unwrap_or(Timestamp::MAX);
     let renewed_since = heartbeat.changed.is_some_and(|changed| changed > echo);
-    if now >= until && renewed_since {
+    if (now >= until && renewed_since) || (was_deaf && !heartbeat.heard) {
         let message = format!(
             "the agent renews its Lease, and for {} s nothing that the hub sent has arrived there: check what stands between them and cuts long-lived responses",
             lease_duration.as_secs()

@@ -82,12 +82,15 @@ impl Pass {
                 ..Outcome::default()
             });
         }
+        let mut outcome = Outcome::default();
         let home = match &name {
             Ok(name) if leaving => self.home_left(name),
-            Ok(name) => self.home(name).await?,
+            Ok(name) => self.home(name).await.unwrap_or_else(|error| {
+                outcome.failed = Some(error);
+                Home::Unknown
+            }),
             Err(error) => Home::InvalidName(error.to_string()),
         };
-        let mut outcome = Outcome::default();
         let (mut identity, mut approval) = (None, None);
         if let (Ok(name), Home::Ready) = (&name, &home) {
             match self.admit(name, now, &mut outcome).await {

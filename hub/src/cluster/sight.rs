@@ -10,18 +10,20 @@ use futures::{
     StreamExt, TryStreamExt,
     stream::{self, BoxStream},
 };
-use k8s_openapi::api::{
-    certificates::v1::CertificateSigningRequest, coordination::v1::Lease, core::v1::Namespace,
+use k8s_openapi::{
+    api::{certificates::v1::CertificateSigningRequest, coordination::v1::Lease, core::v1::Namespace},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
     Api, Client, ResourceExt,
+    core::{DeserializeGuard, error_boundary::InvalidObject},
     runtime::watcher::{self, Event, watcher},
 };
 use roundhouse_api::{
-    cluster::{Cluster, ClusterReport},
+    cluster::{Cluster, ClusterReport, ClusterReportSpec},
     names::{AGENT_LEASE, CLIENT_SIGNER, cluster_of_namespace, label},
 };
-use std::time::Duration;
+use std::{future::ready, time::Duration};
 
 /// Renewals of Leases are taken in so often: a fleet has hundreds of them each second, and to wake up for each takes longer than
 /// to take it in.
@@ -41,13 +43,14 @@ pub(super) enum Sighting {
 /// What all watches show. One that breaks, or is given up as nothing comes, is counted.
 pub(super) fn sightings(client: &Client, metrics: &Metrics) -> BoxStream<'static, watcher::Result<Sighting>> {
     /// `remembers`: what does not go out of what is selected before it is gone; its lists do not go back.
-    fn watch<K>(
+    fn watch<K, T>(
         (client, metrics): (&Client, &Metrics),
         config: watcher::Config,
         remembers: bool,
-        wrap: fn(Event<K>) -> Sighting,
-    ) -> BoxStream<'static, watcher::Result<Sighting>>
+        wrap: fn(Event<K>) -> T,
+    ) -> BoxStream<'static, watcher::Result<T>>
     where
+        T: 'static,
         K: kube::Resource<DynamicType = ()>
             + Clone
             + serde::de::DeserializeOwned
@@ -68,6 +71,25 @@ pub(super) fn sightings(client: &Client, metrics: &Metrics) -> BoxStream<'static
             false => events.map_ok(wrap).boxed(),
         }
     }
+    /// The same of what agents write: one object that cannot be read is its cluster's trouble.
+    fn watch_guarded<K>(
+        by: (&Client, &Metrics),
+        config: watcher::Config,
+        blank: fn(ObjectMeta) -> K,
+        wrap: fn(Event<K>) -> Sighting,
+    ) -> BoxStream<'static, watcher::Result<Sighting>>
+    where
+        K: kube::Resource<DynamicType = ()>
+            + Clone
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug
+            + Send
+            + 'static,
+    {
+        let events = watch::<DeserializeGuard<K>, _>(by, config, true, |event| event);
+        let events = events.try_filter_map(move |event| ready(Ok(readable(event, blank))));
+        events.map_ok(wrap).boxed()
+    }
     let all = watcher::Config::default;
     let leases = all().fields(&format!("metadata.name={AGENT_LEASE}"));
     let requests = all().fields(&format!("spec.signerName={CLIENT_SIGNER}"));
@@ -75,12 +97,53 @@ pub(super) fn sightings(client: &Client, metrics: &Metrics) -> BoxStream<'static
     let by = (client, metrics);
     stream::select_all([
         watch(by, namespaces, false, Sighting::Namespace),
-        in_batches(watch(by, leases, true, Sighting::Lease)),
-        watch(by, all(), true, Sighting::Report),
+        in_batches(watch_guarded(by, leases, no_lease, Sighting::Lease)),
+        watch_guarded(by, all(), no_report, Sighting::Report),
         watch(by, requests, false, Sighting::Request),
         watch(by, all(), true, Sighting::Cluster),
     ])
     .boxed()
+}
+
+fn no_lease(metadata: ObjectMeta) -> Lease {
+    Lease {
+        metadata,
+        ..Lease::default()
+    }
+}
+
+fn no_report(metadata: ObjectMeta) -> ClusterReport {
+    let mut report = ClusterReport::new("", ClusterReportSpec::default());
+    report.metadata = metadata;
+    report
+}
+
+/// An event of what can be read: of what cannot be, nothing is new until it is gone.
+fn readable<K: kube::Resource>(
+    event: Event<DeserializeGuard<K>>,
+    blank: fn(ObjectMeta) -> K,
+) -> Option<Event<K>> {
+    let read = |guarded: DeserializeGuard<K>| {
+        let unread = |invalid: InvalidObject| {
+            let (namespace, name) = (&invalid.metadata.namespace, &invalid.metadata.name);
+            tracing::warn!(
+                ?namespace,
+                ?name,
+                error = invalid.error,
+                "what an agent has written is not understood"
+            );
+        };
+        guarded.0.map_err(unread).ok()
+    };
+    match event {
+        Event::Apply(object) => read(object).map(Event::Apply),
+        Event::InitApply(object) => read(object).map(Event::InitApply),
+        Event::Delete(object) => Some(Event::Delete(
+            object.0.unwrap_or_else(|invalid| blank(invalid.metadata)),
+        )),
+        Event::Init => Some(Event::Init),
+        Event::InitDone => Some(Event::InitDone),
+    }
 }
 
 /// Changes as they have come in [`RENEWALS_EVERY`]; lists at once.
@@ -144,7 +207,27 @@ pub(super) fn cluster_of(namespace: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use tokio::{sync::mpsc, time::Instant};
+
+    #[test]
+    fn what_cannot_be_read_is_no_news_until_it_is_gone() {
+        let guarded = |renewed: &str| {
+            let lease = json!({"metadata": {"name": "agent", "namespace": "cluster-c1"}, "spec": {"renewTime": renewed}});
+            serde_json::from_value::<DeserializeGuard<Lease>>(lease).unwrap()
+        };
+        let (good, bad) = ("2026-01-01T00:00:00.000000Z", "yesterday");
+        assert!(readable(Event::Apply(guarded(good)), no_lease).is_some());
+        assert!(readable(Event::Apply(guarded(bad)), no_lease).is_none());
+        assert!(readable(Event::InitApply(guarded(bad)), no_lease).is_none());
+        let Some(Event::Delete(gone)) = readable(Event::Delete(guarded(bad)), no_lease) else {
+            panic!("that it is gone is not told");
+        };
+        assert_eq!(
+            (gone.namespace().as_deref(), gone.name_any().as_str()),
+            (Some("cluster-c1"), "agent")
+        );
+    }
 
     #[tokio::test(start_paused = true)]
     async fn renewals_are_taken_in_by_the_batch_and_lists_as_they_come() {

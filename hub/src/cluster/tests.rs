@@ -336,3 +336,48 @@ async fn a_conflict_after_which_nothing_happens_is_tried_again() {
     let refused: Vec<String> = refused.lock().iter().cloned().collect();
     assert_eq!(refused.len(), 2, "{refused:?}");
 }
+
+/// Where the namespace of a cluster cannot be made, the cluster is judged all the same: one that is new says why, and one that had
+/// joined is not heard of any more.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_whose_namespace_is_refused_is_judged_all_the_same() {
+    let mut hub = Hub::start().await;
+    hub.create("old", true).await;
+    until("its Lease", async || {
+        hub.leases("old").get_opt(AGENT_LEASE).await.unwrap()
+    })
+    .await;
+    hub.renew("old", "2026-01-01T00:00:00Z").await;
+    hub.until("old", AVAILABLE, "True/LeaseRenewed").await;
+    let inner = hub.client.clone();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let inner = inner.clone();
+        let creates = request.method() == http::Method::POST && request.uri().path() == "/api/v1/namespaces";
+        async move {
+            if !creates {
+                return inner.send(request).await;
+            }
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+                "reason": "Forbidden", "message": "denied the request: no more namespaces"});
+            let body = kube::client::Body::from(serde_json::to_vec(&status).unwrap());
+            Ok(http::Response::builder().status(403).body(body).unwrap())
+        }
+    });
+    hub._stop = controller(&Client::new(service, "default"), &hub.clock);
+    hub.create("new", true).await;
+    let new = hub.until("new", "Joined", "False/NotProvisioned").await;
+    let conditions = new.status.unwrap().conditions;
+    let joined = condition::get(&conditions, "Joined").unwrap();
+    assert!(
+        joined.message.contains("no more namespaces"),
+        "{}",
+        joined.message
+    );
+
+    hub.renew("old", "2026-01-01T00:00:10Z").await;
+    hub.until("old", AVAILABLE, "True/LeaseRenewed").await;
+    let namespaces: Api<Namespace> = Api::all(hub.client.clone());
+    let params = DeleteParams::default();
+    namespaces.delete("cluster-old", &params).await.unwrap();
+    hub.until("old", AVAILABLE, "Unknown/LeaseNotRenewed").await;
+}

@@ -62,12 +62,20 @@ impl<'de> Deserialize<'de> for Slim {
             metadata: Less<Managed>,
             spec: Less<Workload>,
             #[serde(default)]
-            status: Option<BundleStatus>,
+            status: Value,
         }
         let body = Body::deserialize(deserializer)?;
         let mut bundle = Bundle::new("", body.spec.rest);
         bundle.metadata = body.metadata.rest;
-        bundle.status = body.status;
+        // What an agent says that cannot be read is its cluster's trouble, not that of all the others in the list.
+        bundle.status = match serde_json::from_value::<Option<BundleStatus>>(body.status) {
+            Ok(status) => status,
+            Err(error) => {
+                let (namespace, name) = (&bundle.metadata.namespace, &bundle.metadata.name);
+                tracing::warn!(?namespace, ?name, %error, "the status of a Bundle is not understood, and counts as none");
+                None
+            }
+        };
         let manifests: Vec<Value> = body.spec.taken.manifests.into_iter().map(|head| head.0).collect();
         Ok(Slim {
             bundle,
@@ -299,6 +307,20 @@ mod tests {
             slim.observed(),
             Observed::of(serde_json::from_str(&text).unwrap()),
         ]
+    }
+
+    #[test]
+    fn what_an_agent_says_that_cannot_be_read_counts_as_nothing_said() {
+        let mut odd = bundle(&[]);
+        odd["status"]["conditions"] = json!([{"type": "Applied", "status": "True", "reason": "R", "message": "",
+            "lastTransitionTime": "yesterday"}]);
+        let read: Slim = serde_json::from_value(odd).unwrap();
+        let read = read.observed().unwrap();
+        assert_eq!((read.status, read.resource_version.as_str()), (None, "7"));
+        let mut none = bundle(&[]);
+        none.as_object_mut().unwrap().remove("status");
+        let read: Slim = serde_json::from_value(none).unwrap();
+        assert_eq!(read.observed().unwrap().status, None);
     }
 
     #[test]

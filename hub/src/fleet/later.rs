@@ -2,8 +2,8 @@
 
 use super::impact::{ApplicationImpact, Outcome, compare};
 use crate::{
-    application::{Foreseen, ForeseenDecision, Proposal, Snapshot, foresee, understand},
-    placement::{self, Inventory, PlacingStep},
+    application::{Foreseen, ForeseenDecision, Proposal, Snapshot, foresee, looking, understand},
+    placement::{self, Inventory},
 };
 use jiff::Timestamp;
 use roundhouse_api::{application::ValidApplication, decision::Decision, names::decision_name};
@@ -23,13 +23,9 @@ pub struct Later {
     pub applications: Vec<ApplicationImpact>,
 }
 
-/// The next moment after `now` at which the decisions of an application may change by the clock alone.
+/// The next moment after `now` at which the clock alone may change which clusters an application, or an object of it, goes to.
 pub fn next_change(inventory: &Inventory, valid: &ValidApplication, now: Timestamp) -> Option<Timestamp> {
-    let steps = valid.placing().map(|(step, deploy)| PlacingStep {
-        name: &step.name,
-        spec: &deploy.placement,
-    });
-    placement::next_change(&steps.collect::<Vec<_>>(), inventory, now)
+    placement::next_change(&looking(valid), inventory, now)
 }
 
 /// Says what becomes of these applications as tolerations end, each of them once it is carried out as it is decided now.

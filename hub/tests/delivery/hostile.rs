@@ -12,7 +12,7 @@ use roundhouse_api::{
     bundle::{Bundle, BundleSpec},
     condition,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn bundles(world: &World, cluster: &str) -> Api<Bundle> {
     Api::namespaced(world.client.clone(), &format!("cluster-{cluster}"))
@@ -21,6 +21,59 @@ fn bundles(world: &World, cluster: &str) -> Api<Bundle> {
 async fn delivered(world: &World, app: &str) -> Option<String> {
     let status = world.status(app).await;
     Some(condition::get(&status.conditions, "Delivered")?.message.clone())
+}
+
+/// A Bundle by hand that its API server takes, as no schema says what an entry of `ignoreFields` is, does not keep the hub from seeing
+/// the others, also when it lists them.
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_cannot_be_read_keeps_nobody_else_from_anything() {
+    let mut world = World::five().await;
+    world.apply("app", seed("nginx:1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    let entries =
+        json!([5, {"condition": "OnSpokeChanges", "jsonPaths": [".data.a"]}, {"jsonPaths": ".data.a"}]);
+    let by_hand = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle", "metadata": {"name": "by-hand"},
+        "spec": {"workload": {"manifests": []}, "manifestConfigs": [{"resourceIdentifier": {"name": "*"},
+            "updateStrategy": {"type": "ServerSideApply", "ignoreFields": entries,
+                "serverSideApply": {"ignoreFields": entries}}}]}});
+    let path = "/apis/roundhouse.dev/v1alpha1/namespaces/cluster-c1/bundles";
+    let create = http::Request::post(path)
+        .header("content-type", "application/json")
+        .body(by_hand.to_string().into_bytes());
+    world.client.request::<Value>(create.unwrap()).await.unwrap();
+    for image in ["nginx:2", "nginx:3"] {
+        world.apply("app", seed(image)).await;
+        world.until_phase("app", ApplicationPhase::Running).await;
+        assert_eq!(world.images("app").await, [image]);
+        world.stop_hub().await;
+        world.start_hub();
+    }
+}
+
+/// A Decision that is refused is told with its name and why, and nothing is written by what is not stored.
+#[tokio::test(start_paused = true)]
+async fn a_decision_that_is_refused_is_told_and_nothing_goes_by_it() {
+    let world = World::five().await;
+    world.asked.refuse(Some(
+        "POST /apis/roundhouse.dev/v1alpha1/namespaces/default/decisions",
+    ));
+    world.apply("app", seed("nginx:1")).await;
+    let told = world
+        .until("app", "it is told", async |world: &World| {
+            let status = world.status("app").await;
+            let delivered = condition::get(&status.conditions, "Delivered")?;
+            (delivered.reason == "NotWritten").then(|| delivered.message.clone())
+        })
+        .await;
+    assert!(told.contains("exceeded quota: small"), "{told}");
+    assert!(told.to_lowercase().contains("decision"), "{told}");
+    let before = world.server().counter().write_requests();
+    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    let sent = world.server().counter().write_requests() - before;
+    assert!(sent < 5, "{sent} writes in ten minutes");
+    assert!(world.bundle("c1", "app").await.is_none(), "nothing is decided");
+    world.asked.refuse(None);
+    world.until_phase("app", ApplicationPhase::Running).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use crate::{
     agents::Script,
+    objects,
     recorder::{Recorder, Seen},
     world::{World, seed, web},
 };
@@ -249,6 +250,40 @@ async fn a_taint_is_tolerated_for_its_time() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     until_sum(&world, &["c2", "c3"], 7).await;
     recorder.check_conserved(10, seen(2, 12));
+}
+
+/// The same of the object of a step, which is somewhere also where nothing is placed.
+#[tokio::test(start_paused = true)]
+async fn a_taint_is_tolerated_for_its_time_by_an_object_of_a_step_too() {
+    let tolerated = |seconds: Option<u64>| {
+        let mut toleration = json!({"key": "maintenance", "operator": "Exists", "effect": "NoExecute"});
+        if let Some(seconds) = seconds {
+            toleration["tolerationSeconds"] = seconds.into();
+        }
+        json!([toleration])
+    };
+    let mut flags = objects::flags(&json!({"region": "east"}), "1");
+    flags["properties"]["tolerations"] = tolerated(Some(300));
+    let mut east = objects::east();
+    east["properties"]["tolerations"] = tolerated(None);
+    let world = World::five().await;
+    world.apply("app", objects::app(&[flags, east])).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    let added = world.clock.now();
+    let taints = taint("NoExecute", &json!({"timeAdded": added.to_string()}));
+    world.taint_cluster("c1", taints).await;
+    world.rest().await;
+    let all = ["c1", "c2", "c3"];
+    assert_eq!(objects::clusters_of(&world, objects::FLAGS).await, all);
+    let passed = Duration::try_from(world.clock.now().duration_since(added)).unwrap();
+    tokio::time::sleep(Duration::from_secs(299) - passed).await;
+    assert_eq!(
+        objects::clusters_of(&world, objects::FLAGS).await,
+        all,
+        "its time is not over"
+    );
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    objects::until_on(&world, objects::FLAGS, &["c2", "c3"]).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -147,6 +147,7 @@ mod tests {
                 changed: Some(at(100)),
                 renewed: true,
                 echo: None,
+                heard: false,
             }),
             report: None,
             identity: Some(identity),

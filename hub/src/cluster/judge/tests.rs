@@ -27,6 +27,7 @@ fn beat(first_seen: i64, changed: Option<i64>, renewed: bool) -> Option<Heartbea
         changed: changed.map(at),
         renewed,
         echo: None,
+        heard: false,
     })
 }
 
@@ -443,4 +444,46 @@ fn missing_rights_and_what_is_held_are_named_in_the_condition() {
     assert!(message(2, None).ends_with("it lacks rights there: create r0, create r1"));
     assert!(message(7, None).ends_with("create r4 and 2 more"));
     assert!(message(0, Some("webhook")).ends_with("could not be told: webhook"));
+}
+
+/// A hub that has just been started gives nobody its ear back: it has not seen yet that anything arrives.
+#[test]
+fn who_was_deaf_is_so_until_this_hub_has_seen_it_hear() {
+    let mut status = was(Status::False);
+    let verdict = verdict(DEAF, Status::True, "NothingArrives", String::new());
+    condition::set(&mut status.conditions, verdict, Some(1), at(-500));
+    let cluster = cluster(Some(status));
+    let deaf = |changed: Option<i64>, echo: i64, heard: bool, now: i64| {
+        let observed = Observed {
+            cluster: &cluster,
+            home: Home::Ready,
+            heartbeat: Some(Heartbeat {
+                first_seen: at(0),
+                changed: changed.map(at),
+                renewed: true,
+                echo: Some(at(echo)),
+                heard,
+            }),
+            report: None,
+            identity: None,
+            obstacle: None,
+        };
+        let status = judge(&observed, LEASE, at(now)).status;
+        let word = |type_| {
+            let condition = condition::get(&status.conditions, type_).unwrap();
+            format!("{}/{}", condition.status, condition.reason)
+        };
+        (word(AVAILABLE), word(DEAF))
+    };
+    let is = |available: &str, deaf: &str| (available.to_owned(), deaf.to_owned());
+    // The hub has just begun; the agent renews; for longer than its Lease.
+    for (changed, now) in [(None, 1), (Some(5), 6), (Some(55), 56)] {
+        let found = deaf(changed, 0, false, now);
+        assert_eq!(found.1, "True/NothingArrives", "at {now}");
+        assert!(!found.0.starts_with("True"), "at {now}: {}", found.0);
+    }
+    assert_eq!(
+        deaf(Some(15), 15, true, 16),
+        is("True/LeaseRenewed", "False/Hears")
+    );
 }
