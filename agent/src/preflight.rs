@@ -36,7 +36,7 @@ pub(crate) fn verbs(spec: &BundleSpec) -> &'static [&'static str] {
     let orphans = spec
         .delete_option
         .as_ref()
-        .is_some_and(|option| option.propagation_policy == PropagationPolicy::Orphan);
+        .is_some_and(|option| option.propagation_policy == Some(PropagationPolicy::Orphan));
     match (!configs.is_empty() && configs.iter().all(only_read), orphans) {
         (true, _) => READS,
         (false, true) => ORPHANS,
@@ -155,9 +155,10 @@ mod tests {
         ];
         assert_eq!(verbs(&spec(both)), APPLIES);
         for (propagation_policy, expected) in [
-            (PropagationPolicy::Foreground, APPLIES),
-            (PropagationPolicy::SelectivelyOrphan, APPLIES),
-            (PropagationPolicy::Orphan, ORPHANS),
+            (None, APPLIES),
+            (Some(PropagationPolicy::Foreground), APPLIES),
+            (Some(PropagationPolicy::SelectivelyOrphan), APPLIES),
+            (Some(PropagationPolicy::Orphan), ORPHANS),
         ] {
             let spec = BundleSpec {
                 delete_option: Some(DeleteOption {

@@ -72,15 +72,16 @@ pub(crate) enum Removal {
     Refused(Busy),
 }
 
-/// What the bundle's `deleteOption` says about one object.
+/// What the bundle's `deleteOption` says about one object; `None` where it names no policy.
 pub(crate) fn policy(
     option: Option<&DeleteOption>,
     kind: &Kind,
     key: &ObjectKey,
 ) -> Option<PropagationPolicy> {
     let option = option?;
-    if option.propagation_policy != PropagationPolicy::SelectivelyOrphan {
-        return Some(option.propagation_policy);
+    let policy = option.propagation_policy?;
+    if policy != PropagationPolicy::SelectivelyOrphan {
+        return Some(policy);
     }
     let rules = option
         .selectively_orphans
@@ -437,18 +438,23 @@ mod tests {
             ..ResourceIdentifier::default()
         };
         let selective = DeleteOption {
-            propagation_policy: PropagationPolicy::SelectivelyOrphan,
+            propagation_policy: Some(PropagationPolicy::SelectivelyOrphan),
             selectively_orphans: Some(SelectivelyOrphan {
                 orphaning_rules: vec![rule],
             }),
             ..DeleteOption::default()
         };
         let whole = DeleteOption {
-            propagation_policy: PropagationPolicy::Orphan,
+            propagation_policy: Some(PropagationPolicy::Orphan),
+            ..DeleteOption::default()
+        };
+        let timed = DeleteOption {
+            ttl_seconds_after_finished: Some(3600),
             ..DeleteOption::default()
         };
         for (option, name, expected) in [
             (None, "kept", None),
+            (Some(&timed), "kept", None),
             (Some(&whole), "other", Some(PropagationPolicy::Orphan)),
             (Some(&selective), "kept", Some(PropagationPolicy::Orphan)),
             (Some(&selective), "other", Some(PropagationPolicy::Foreground)),

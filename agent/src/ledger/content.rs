@@ -438,7 +438,7 @@ mod tests {
             (true, LedgerOutcome::Unconfirmed),
         ] {
             let stays = DeleteOption {
-                propagation_policy: PropagationPolicy::Orphan,
+                propagation_policy: Some(PropagationPolicy::Orphan),
                 ..DeleteOption::default()
             };
             let remove_all = |before| remove_all(before, guarded, Some(&executor), Some(&stays));

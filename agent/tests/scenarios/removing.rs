@@ -90,6 +90,31 @@ async fn c01_a_deleted_bundle_orphans_all_some_or_none_of_its_objects() {
     }
 }
 
+/// A time to live says when the Bundle goes, and nothing of what becomes of its objects.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_stays_where_the_option_has_a_time_to_live_and_no_policy() {
+    let a = config_map("a", "1");
+    let inside = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "inside"}});
+    for (option, stays) in [
+        (json!({"ttlSecondsAfterFinished": 3600}), true),
+        (
+            json!({"ttlSecondsAfterFinished": 3600, "propagationPolicy": "Foreground"}),
+            false,
+        ),
+    ] {
+        let world = World::new().await;
+        let agent = world.agent();
+        delivered(&world, with_option(&option, &[a.clone(), inside.clone()])).await;
+        delete(&world).await;
+        is_gone(&world, &a).await;
+        match stays {
+            true => is_orphaned(&world, &inside).await,
+            false => is_gone(&world, &inside).await,
+        }
+        agent.stop().await;
+    }
+}
+
 /// What was to stay stays where the agent ends in the middle of it, and the Bundle is there no more when it begins again.
 #[tokio::test(start_paused = true)]
 async fn c01_an_agent_that_is_killed_while_it_orphans_goes_on_with_that() {

@@ -227,9 +227,10 @@ pub enum ConditionRuleType {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOption {
-    /// Foreground: the bundle waits until its objects are gone. Orphan: they stay.
-    #[serde(default)]
-    pub propagation_policy: PropagationPolicy,
+    /// Foreground: the bundle waits until its objects are gone. Orphan: they stay. Absent: as Foreground, but Namespaces,
+    /// PersistentVolumeClaims and CustomResourceDefinitions stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub propagation_policy: Option<PropagationPolicy>,
     /// With `SelectivelyOrphan`: which objects stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selectively_orphans: Option<SelectivelyOrphan>,
@@ -240,10 +241,9 @@ pub struct DeleteOption {
 }
 
 /// OCM's deletion policies.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PropagationPolicy {
     /// The bundle waits until its objects are gone.
-    #[default]
     Foreground,
     /// The objects stay.
     Orphan,

@@ -79,7 +79,7 @@ fn due(bundle: &Bundle, how: Leave) -> Due {
     let policy = spec
         .delete_option
         .as_ref()
-        .map(|option| option.propagation_policy);
+        .and_then(|option| option.propagation_policy);
     let as_told = match how {
         Leave::Orphan => policy == Some(PropagationPolicy::Orphan),
         Leave::DeleteResources | Leave::Forget => true,

@@ -29,8 +29,8 @@ fn told(by: &str, policy: Option<PropagationPolicy>) -> Bundle {
         revision: "web-v1".to_owned(),
         confirmed_by: by.to_owned(),
     });
-    bundle.spec.delete_option = policy.map(|propagation_policy| DeleteOption {
-        propagation_policy,
+    bundle.spec.delete_option = policy.map(|policy| DeleteOption {
+        propagation_policy: Some(policy),
         ..DeleteOption::default()
     });
     bundle
@@ -261,7 +261,7 @@ async fn a_cluster_leaves_when_its_agent_has_let_go_and_takes_its_namespace_alon
     hub.leave("c1", None).await;
     for bundle in hub.until_told("c1").await {
         let option = bundle.spec.delete_option.unwrap();
-        assert_eq!(option.propagation_policy, PropagationPolicy::Orphan);
+        assert_eq!(option.propagation_policy, Some(PropagationPolicy::Orphan));
         assert_eq!(bundle.spec.deletion.unwrap().confirmed_by, Deletion::CLUSTER_LEFT);
     }
     // Silence is no answer.
@@ -473,7 +473,7 @@ async fn what_an_agent_holds_of_bundles_that_are_gone_does_not_stay_behind() {
             );
             assert_eq!(bundle.spec.epoch, Some(1), "an agent obeys no earlier one");
             let option = bundle.spec.delete_option.as_ref();
-            assert_eq!(option.map(|option| option.propagation_policy), policy);
+            assert_eq!(option.and_then(|option| option.propagation_policy), policy);
         }
         let of = told[1].spec.application_ref.clone().unwrap();
         assert_eq!((of.namespace.as_str(), of.name.as_str()), ("default", "web"));

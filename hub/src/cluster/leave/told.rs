@@ -128,7 +128,7 @@ pub(super) fn bundle(
             confirmed_by: Deletion::CLUSTER_LEFT.to_owned(),
         }),
         delete_option: orphans.then(|| DeleteOption {
-            propagation_policy: PropagationPolicy::Orphan,
+            propagation_policy: Some(PropagationPolicy::Orphan),
             ..DeleteOption::default()
         }),
         ..BundleSpec::default()

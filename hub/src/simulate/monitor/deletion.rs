@@ -138,9 +138,9 @@ const KEPT: [&str; 3] = [
 fn is_orphaned(content: &Content, key: &Key) -> bool {
     let option = content.spec.delete_option.as_ref();
     option.is_some_and(|option| match option.propagation_policy {
-        PropagationPolicy::Foreground => false,
-        PropagationPolicy::Orphan => true,
-        PropagationPolicy::SelectivelyOrphan => {
+        None | Some(PropagationPolicy::Foreground) => false,
+        Some(PropagationPolicy::Orphan) => true,
+        Some(PropagationPolicy::SelectivelyOrphan) => {
             let orphans = option.selectively_orphans.iter();
             let mut rules = orphans.flat_map(|orphans| &orphans.orphaning_rules);
             rules.any(|rule| names(rule, key))
@@ -155,7 +155,9 @@ fn stays(content: &Content, commit: &Commit, confirmed: bool) -> Option<&'static
         return Some("its deleteOption lets it stay");
     }
     let prunes = annotation_of(before, annotation::PRUNE) == Some("true");
-    if KEPT.contains(&&*key.table) && content.spec.delete_option.is_none() && !prunes {
+    let option = content.spec.delete_option.as_ref();
+    let has_policy = option.is_some_and(|option| option.propagation_policy.is_some());
+    if KEPT.contains(&&*key.table) && !has_policy && !prunes {
         return Some("of its kind nothing goes unless somebody says so");
     }
     // Rules may leave it out.
@@ -426,7 +428,8 @@ impl Deletions {
             let going = |c: &roundhouse_api::cluster::Cluster| c.metadata.deletion_timestamp.is_some();
             let going = left || model.clusters.get(cluster).is_some_and(going);
             let option = bundle.spec.delete_option.as_ref();
-            let orphans = option.is_some_and(|option| option.propagation_policy == PropagationPolicy::Orphan);
+            let orphans =
+                option.is_some_and(|option| option.propagation_policy == Some(PropagationPolicy::Orphan));
             return match going {
                 false => Err("nobody lets the cluster leave".to_owned()),
                 true if model.leaves_everything(cluster) && !orphans => Err(

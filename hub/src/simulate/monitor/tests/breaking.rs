@@ -579,6 +579,7 @@ fn p5_what_is_to_stay_when_its_bundle_goes_is_not_removed() {
     let annotated = json!({annotation::PRUNE: "true"});
     for (option, annotations, holds) in [
         (json!(null), json!({}), false),
+        (json!({"ttlSecondsAfterFinished": 3600}), json!({}), false),
         (json!({"propagationPolicy": "Foreground"}), json!({}), true),
         (json!(null), annotated, true),
     ] {
