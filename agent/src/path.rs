@@ -2,6 +2,7 @@
 //! to select fields is another thing: `roundhouse_patch::field`.
 
 use serde_json::Value;
+use std::cmp::Ordering;
 use std::fmt;
 
 /// One step from an object to a field of it. Values are as they are written in JSON.
@@ -92,6 +93,15 @@ impl FieldPath {
     }
 }
 
+/// Orders JSON pointers by where they lead to in one object: what is above before what is below it, and the elements of a
+/// list by their places.
+pub(crate) fn by_place(one: &str, other: &str) -> Ordering {
+    fn tokens(pointer: &str) -> impl Iterator<Item = (Option<usize>, &str)> {
+        pointer.split('/').map(|token| (token.parse().ok(), token))
+    }
+    tokens(one).cmp(tokens(other))
+}
+
 fn name(step: &Step) -> Option<&str> {
     match step {
         Step::Field(name) => Some(name),
@@ -128,6 +138,26 @@ fn plain(json: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn pointers_are_in_the_order_of_their_places() {
+        let ordered = [
+            "",
+            "/a",
+            "/a/2",
+            "/a/2/x",
+            "/a/9",
+            "/a/10",
+            "/a/10/b/3",
+            "/a/10/b/20",
+            "/b",
+            "/b/x~1y",
+        ];
+        let mut sorted = ordered;
+        sorted.reverse();
+        sorted.sort_by(|one, other| by_place(one, other));
+        assert_eq!(sorted, ordered);
+    }
 
     #[test]
     fn a_path_reads_as_people_write_it_and_leads_to_its_field() {

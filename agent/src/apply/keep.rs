@@ -14,6 +14,7 @@ use crate::apply::decode::Manifest;
 use crate::apply::once::{recorded, same_stamps};
 use crate::ledger::{NoRoom, Room, weight_of_kept};
 use crate::object;
+use crate::path::by_place;
 use roundhouse_api::bundle::{Affect, ApplyOnce, ApplyOnceRule, ApplyOnceSelector};
 use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::label;
@@ -228,7 +229,10 @@ impl Keeping<'_> {
 
     /// Restores recorded values, as far as they are of a path that is still kept.
     fn lay_recorded(&self, entry: Option<&LedgerEntry>, wanted: &mut Value) {
-        for (pointer, value) in entry.into_iter().flat_map(|entry| &entry.kept) {
+        let mut kept: Vec<_> = entry.into_iter().flat_map(|entry| &entry.kept).collect();
+        // Each element of a list takes the place behind the last one.
+        kept.sort_by(|(one, _), (other, _)| by_place(one, other));
+        for (pointer, value) in kept {
             let mut restored = wanted.clone();
             let set = set(&mut restored, pointer, value);
             if set && self.paths.iter().any(|path| path.covers(&restored, pointer)) {

@@ -12,6 +12,7 @@ use crate::apply::desired::stamped;
 use crate::apply::exempt::Exempt;
 use crate::apply::strategy::Treatment;
 use crate::object::{self, ObjectKey};
+use crate::path::by_place;
 use kube::core::Status;
 use roundhouse_api::bundle::ServerSideApply;
 use roundhouse_api::ledger::LedgerEntry;
@@ -79,7 +80,10 @@ pub(crate) fn configuration(
         return config;
     };
     let rendered = config.clone();
-    let locations = exempt.lay(manifest, live, entry, &mut config);
+    let mut locations: Vec<String> = exempt
+        .lay(manifest, live, entry, &mut config)
+        .into_iter()
+        .collect();
     if !locations.is_empty() {
         // The managed fields find elements of lists by their keys, which the configuration has too.
         let mut owned = config.clone();
@@ -87,7 +91,9 @@ pub(crate) fn configuration(
             .pointer("/metadata/managedFields")
             .cloned()
             .unwrap_or_default();
-        for location in locations.iter().rev() {
+        // The last one first: what is taken out of a list moves what is behind it.
+        locations.sort_by(|one, other| by_place(other, one));
+        for location in &locations {
             let owners = owners_at(&owned, location);
             let ours = |owner: &roundhouse_patch::managed::Owner| owner.manager == manager;
             if !owners.is_empty() && !owners.iter().any(ours) {

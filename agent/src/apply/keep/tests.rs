@@ -143,6 +143,23 @@ fn what_on_update_kept_is_what_the_repair_restores() {
 }
 
 #[test]
+fn what_on_update_kept_of_a_long_list_is_restored_in_its_places() {
+    let items = |count: usize| -> Value { (0..count).map(|at| json!({"id": at})).collect() };
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "x"},
+        "spec": {"items": items(9)}});
+    let manifest = decode(vec![widget]).manifests.remove(0);
+    let rules = Rules::new(&[rule("spec.items[*]", Affect::OnUpdate)]);
+    let keeping = rules.of(&manifest.object).unwrap().unwrap();
+    let (mut live, mut entry) = applied(&manifest);
+    live["spec"]["items"] = items(12);
+    entry.kept = keeping.record(&manifest, &live, None).unwrap().unwrap();
+    live["spec"]["items"] = items(9);
+    let mut wanted = manifest.object.clone();
+    keeping.lay(&manifest, &live, Some(&entry), &mut wanted);
+    assert_eq!(wanted["spec"]["items"], items(12));
+}
+
+#[test]
 fn the_whole_object_is_applied_once() {
     let wanted = manifest("i:1", 2);
     let (mut live, entry) = applied(&wanted);

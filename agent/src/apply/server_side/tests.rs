@@ -197,6 +197,30 @@ fn what_others_set_at_an_ignored_path_that_the_manifest_lacks_stays_theirs() {
 }
 
 #[test]
+fn ignored_elements_of_a_long_list_are_left_out_each_by_its_own_place() {
+    let names: Vec<String> = (0..12).map(|at| format!("E{at}")).collect();
+    let mut manifest = web(2, "i:1");
+    let env = names.iter().map(|name| json!({"name": name, "value": "1"}));
+    manifest.object["spec"]["template"]["spec"]["containers"][0]["env"] = env.collect();
+    let live = server(None, &config(&manifest, None, &[]), "another", false).unwrap();
+    let ignored = ["E2", "E10"].map(|name| {
+        FieldPath::parse(&format!(
+            "spec.template.spec.containers[name=main].env[name={name}]"
+        ))
+        .unwrap()
+    });
+    let again = config(&manifest, Some(&live), &[&ignored[0], &ignored[1]]);
+    let left = again["spec"]["template"]["spec"]["containers"][0]["env"]
+        .as_array()
+        .unwrap();
+    let left: Vec<&str> = left.iter().filter_map(|entry| entry["name"].as_str()).collect();
+    let expected = names
+        .iter()
+        .filter(|name| !["E2", "E10"].contains(&name.as_str()));
+    assert_eq!(left, expected.collect::<Vec<_>>());
+}
+
+#[test]
 fn b16_what_we_wrote_before_is_handed_to_the_field_manager() {
     let mut live = web(2, "i:1").object;
     let written = json!({"f:spec": {"f:replicas": {}, "f:minReadySeconds": {}}});
