@@ -8,18 +8,20 @@ use super::{Readiness, field, saying, true_condition};
 use crate::object;
 use serde_json::Value;
 
-/// Judges by `Failed` or `Stalled`, then `Ready`, then `Available`. A kind without any of them is ready once applied.
+/// Judges by `Failed` or `Stalled`, then `Ready`, then `Available`; one that is about an earlier generation says nothing
+/// yet. A kind without any of them is ready once applied.
 pub(super) fn judge(live: &Value) -> Readiness {
-    if let Some(failed) = true_condition(live, "Failed").or_else(|| true_condition(live, "Stalled")) {
-        return Readiness::failed(field(failed, "reason"), field(failed, "message"));
-    }
-    let Some(condition) = object::condition(live, "Ready").or_else(|| object::condition(live, "Available"))
-    else {
+    let failed = true_condition(live, "Failed").or_else(|| true_condition(live, "Stalled"));
+    let works = || object::condition(live, "Ready").or_else(|| object::condition(live, "Available"));
+    let Some(condition) = failed.or_else(works) else {
         return Readiness::Ready;
     };
     let observed = condition.get("observedGeneration").and_then(Value::as_i64);
     if observed.is_some_and(|observed| observed < object::generation(live)) {
         return Readiness::progressing("the condition is about an earlier generation");
+    }
+    if failed.is_some() {
+        return Readiness::failed(field(condition, "reason"), field(condition, "message"));
     }
     if field(condition, "status") == "True" {
         return Readiness::Ready;
@@ -49,6 +51,12 @@ mod tests {
         stale["status"]["observedGeneration"] = json!(1);
         let mut stale_condition = conditions(&[("Ready", "True")]);
         stale_condition["status"]["conditions"][0]["observedGeneration"] = json!(1);
+        let mut stale_failure = conditions(&[("Failed", "True"), ("Ready", "True")]);
+        stale_failure["status"]["conditions"][0]["observedGeneration"] = json!(1);
+        let mut stale_stall = conditions(&[("Stalled", "True")]);
+        stale_stall["status"]["conditions"][0]["observedGeneration"] = json!(1);
+        let mut failed = conditions(&[("Failed", "True"), ("Ready", "True")]);
+        failed["status"]["conditions"][1]["observedGeneration"] = json!(1);
         for (live, expected) in [
             (json!({}), "ready"),
             (conditions(&[("Other", "False")]), "ready"),
@@ -62,6 +70,9 @@ mod tests {
             (conditions(&[("Stalled", "True")]), "Why"),
             (stale, "progressing"),
             (stale_condition, "progressing"),
+            (stale_failure, "progressing"),
+            (stale_stall, "progressing"),
+            (failed, "Why"),
         ] {
             assert_eq!(verdict("example.com", "Widget", &live), expected, "{live}");
         }
