@@ -28,14 +28,11 @@ impl Worker {
             // A kind that is not served is told of its object.
             let named = manifest.key.gvk(&manifest.version);
             if let Ok(Some(kind)) = shared.engine.kinds.resolve(&named).await {
-                let namespace = kind.names(&manifest.key).namespace;
-                let resource = &kind.resource;
-                resources.insert((resource.group.clone(), resource.plural.clone(), namespace));
+                preflight::need(&mut resources, spec, &kind, &kind.names(&manifest.key));
             }
         }
         let (client, timeout) = (shared.engine.member.client(), shared.config.call_timeout);
-        let verbs = preflight::verbs(spec);
-        match preflight::ask(client, timeout, (&account, named), &resources, verbs).await {
+        match preflight::ask(client, timeout, (&account, named), &resources).await {
             Ok(mut verdict) => {
                 verdict.message = report::cut(&verdict.message);
                 self.permitted = Some(verdict);

@@ -105,6 +105,36 @@ async fn what_an_executor_lacks_is_named_in_one_condition() {
     agent.stop().await;
 }
 
+/// What is only read beside what is applied needs no right to write, and takes none from the other.
+#[tokio::test(start_paused = true)]
+async fn each_object_needs_the_rights_of_its_own_strategy() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let objects = [config_map("a", "1"), deployment("web", "i:1", 1)];
+    let config = |group: &str, resource: &str, name: &str, strategy: &str| {
+        json!({"resourceIdentifier": {"group": group, "resource": resource, "namespace": "default", "name": name},
+            "updateStrategy": {"type": strategy}})
+    };
+    let reads = config("", "configmaps", "a", "ReadOnly");
+    let updates = config("apps", "deployments", "web", "Update");
+    for configs in [json!([reads]), json!([reads, updates])] {
+        let mut content = on_behalf_of("web", spec(&objects));
+        content["manifestConfigs"] = configs.clone();
+        let generation = world.bundle("plain", content).await;
+        let status = world.reported("plain", generation, Failed).await;
+        let mut conditions = status.conditions.iter();
+        let permitted = conditions.find(|c| c.type_ == "ExecutorPermitted").unwrap();
+        assert_eq!(
+            permitted.message,
+            "service account default/web lacks: get configmaps in default, get deployments.apps in default, \
+             create deployments.apps in default, patch deployments.apps in default, \
+             delete deployments.apps in default",
+            "{configs}"
+        );
+    }
+    agent.stop().await;
+}
+
 /// E01, E12: nothing is written without permission; what is granted later is used without a change of the bundle.
 #[tokio::test(start_paused = true)]
 async fn without_permission_nothing_is_applied_until_it_is_granted() {
