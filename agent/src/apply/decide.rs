@@ -251,6 +251,7 @@ fn merge(
     let checked = exempt.check(manifest, live, entry);
     checked.map_err(|bad| bad_rule(manifest, &bad))?;
     exempt.lay(manifest, live, entry, &mut wanted);
+    place(&mut wanted, live);
     // The copy is what is sent again, and nothing is laid over it: it has nothing that could be removed, and stays unread.
     let unchanged = matches!(copy, Copy::Annotation)
         && object::annotation(live, annotation::LAST_APPLIED)
@@ -259,7 +260,7 @@ fn merge(
     let last = if unchanged {
         None
     } else {
-        last_applied(manifest, live, entry)
+        last_applied(manifest, live, entry).map(|last| placed(last, live))
     };
     let merged = three_way_merge(last.as_ref(), &wanted, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
@@ -275,6 +276,19 @@ fn merge(
     let nothing =
         patch.as_object().is_none_or(serde_json::Map::is_empty) || retains_alone(manifest, &patch, live);
     Ok((!nothing).then_some((patch, merged.patch_type, copy)))
+}
+
+/// Takes the namespace out of a cluster-scoped object, as the API server does: `live` is how it stands there.
+fn place(object: &mut Value, live: &Value) {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    if let (Some(metadata), None) = (metadata, live.pointer("/metadata/namespace")) {
+        metadata.remove("namespace");
+    }
+}
+
+fn placed(mut object: Value, live: &Value) -> Value {
+    place(&mut object, live);
+    object
 }
 
 /// See [`only_retains`].
@@ -300,8 +314,8 @@ fn overlay(mut patch: Value, extra: &Value) -> Value {
 }
 
 /// Adoption of an object that is nobody's, without a change of what it does: only our own labels and annotations may be
-/// new, and what is kept makes no difference. `last` is what the merge will take for applied before: what it would remove
-/// is a change too.
+/// new, and neither what is kept nor another spelling makes a difference. `last` is what the merge will take for applied
+/// before: what it would remove is a change too.
 fn check_equal(
     manifest: &Manifest,
     live: &Value,
@@ -309,8 +323,8 @@ fn check_equal(
     last: Option<&Value>,
     exempt: Exempt<'_>,
 ) -> Result<(), Outcome> {
-    let mut plain = without_bookkeeping(&manifest.object);
-    let last = last.map(without_bookkeeping);
+    let mut plain = placed(without_bookkeeping(&manifest.object), live);
+    let last = last.map(|last| placed(without_bookkeeping(last), live));
     exempt.lay(manifest, live, entry, &mut plain);
     let merged = three_way_merge(last.as_ref(), &plain, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
@@ -319,10 +333,13 @@ fn check_equal(
     if merged.is_empty() || retains_alone(manifest, &merged.patch, live) {
         return Ok(());
     }
-    let paths: Vec<String> = differences(&merged.patch, live)
-        .iter()
-        .map(|difference| difference.path.to_string())
-        .collect();
+    let all = differences(&merged.patch, live);
+    let real = all.iter().filter(|difference| difference.is_real());
+    let paths: Vec<String> = real.map(|difference| difference.path.to_string()).collect();
+    // The order of a list has no path of its own.
+    if paths.is_empty() && !all.is_empty() {
+        return Ok(());
+    }
     let paths = list(paths.iter().map(String::as_str), MAX_PATHS);
     Err(Outcome::Refused(Refused::Differs { paths }))
 }

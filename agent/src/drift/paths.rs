@@ -1,6 +1,6 @@
 //! Paths: which fields of a live object a patch of ours would change. Names only, never a value: they may be secret.
 
-use crate::drift::spelling::{may_be_respelled, same_meaning};
+use crate::drift::spelling::{is_left_out, may_be_respelled, same_meaning};
 use crate::path::{FieldPath, Step};
 use roundhouse_patch::schema::{Node, lookup};
 use serde_json::{Map, Value};
@@ -22,7 +22,7 @@ impl Difference<'_> {
     pub(crate) fn is_real(&self) -> bool {
         match self.theirs {
             Some(theirs) => !same_meaning(self.kind, &self.path, self.ours, theirs),
-            None => !is_empty(self.ours),
+            None => !self.ours.is_null() && !is_left_out(self.kind, &self.path, self.ours),
         }
     }
 
@@ -41,15 +41,6 @@ impl Difference<'_> {
                 self.is_real() && free.iter().any(|fields| self.path.is_below(fields))
             }
         }
-    }
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Object(map) => map.is_empty(),
-        Value::Array(list) => list.is_empty(),
-        _ => false,
     }
 }
 
@@ -248,9 +239,11 @@ mod tests {
             };
             (difference.is_real(), difference.is_overruled())
         };
-        let (cpu, size, label, data) = (
+        let (cpu, size, network, token, label, data) = (
             &["spec", "limits", "cpu"][..],
             &["spec", "size"][..],
+            &["spec", "template", "spec", "hostNetwork"][..],
+            &["spec", "template", "spec", "automountServiceAccountToken"][..],
             &["metadata", "labels", "a"][..],
             &["data", "k"][..],
         );
@@ -262,6 +255,12 @@ mod tests {
             (cpu, json!({}), None, (false, false)),
             // The cluster's schema may not know it.
             (cpu, json!(1), None, (true, false)),
+            // A server stores no field that is nothing anyway; it does where without it something else holds.
+            (network, json!(false), None, (false, false)),
+            (network, json!(true), None, (true, false)),
+            (network, json!(false), Some(json!(true)), (true, true)),
+            (token, json!(false), None, (true, false)),
+            (label, json!(""), None, (true, true)),
             (label, json!("x"), None, (true, true)),
             (data, json!("1000m"), Some(json!("1")), (true, true)),
         ] {

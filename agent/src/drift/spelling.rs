@@ -1,5 +1,5 @@
 //! Spelling: whether a server only wrote our value in its own way. Kubernetes keeps quantities in canonical form, times
-//! in UTC, and fills defaults into the elements of lists.
+//! in UTC, fills defaults into the elements of lists, and leaves out what is nothing.
 //!
 //! `1.10` and `1.1` are one quantity and two texts: a difference that stands is called a spelling only where a built-in
 //! kind is known to hold quantities or times. Elsewhere, and in custom kinds, the server has to prove it by its answer to
@@ -30,19 +30,41 @@ pub(crate) fn may_be_respelled(path: &FieldPath, ours: &Value, theirs: &Value) -
     same_at(Places::Any, path, ours, theirs)
 }
 
-/// Below `metadata` and `data` every value is text that no server respells.
+/// Whether a server may have left `ours` out of what it stores, of a built-in kind or (`None`) of a custom one.
+pub(crate) fn is_left_out(kind: Option<&str>, path: &FieldPath, ours: &Value) -> bool {
+    is_empty(ours) || (!is_verbatim(path) && Places::Known(kind).leave_out(place(path), ours))
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    }
+}
+
 fn same_at(places: Places<'_>, path: &FieldPath, ours: &Value, theirs: &Value) -> bool {
-    let verbatim = ["metadata", "data", "stringData", "binaryData"];
-    if verbatim.iter().any(|field| path.is_below(&[field])) {
+    if is_verbatim(path) {
         return ours == theirs;
     }
+    places.same(place(path), ours, theirs)
+}
+
+/// Below `metadata` and `data` every value is text that no server respells.
+fn is_verbatim(path: &FieldPath) -> bool {
+    let verbatim = ["metadata", "data", "stringData", "binaryData"];
+    verbatim.iter().any(|field| path.is_below(&[field]))
+}
+
+/// The names of a field and of the one above it, the latter first.
+fn place(path: &FieldPath) -> (&str, &str) {
     let mut names = path.0.iter().rev().filter_map(|step| match step {
         Step::Field(name) => Some(&**name),
         Step::Element { .. } | Step::Item(_) => None,
     });
     let name = names.next().unwrap_or_default();
     let parent = names.next().unwrap_or_default();
-    places.same((parent, name), ours, theirs)
+    (parent, name)
 }
 
 impl Places<'_> {
@@ -59,11 +81,10 @@ impl Places<'_> {
                 let mut pairs = ours.iter().zip(theirs);
                 ours.len() == theirs.len() && pairs.all(|(ours, theirs)| self.same(place, ours, theirs))
             }
-            // An API server leaves out what is empty.
-            (Value::Object(ours), Value::Null) => ours.is_empty(),
-            (Value::Array(ours), Value::Null) => ours.is_empty(),
+            (ours, Value::Null) if is_empty(ours) => true,
             (ours, theirs) => {
                 ours == theirs
+                    || (theirs.is_null() && self.leave_out(place, ours))
                     || (self.hold_quantity(place) && same_quantity(ours, theirs))
                     || (self.hold_time(place) && same_time(ours, theirs))
             }
@@ -84,6 +105,49 @@ impl Places<'_> {
             "emptyDir" => name == "sizeLimit",
             "resourceFieldRef" => name == "divisor",
             "target" => kind == "HorizontalPodAutoscaler" && matches!(name, "value" | "averageValue"),
+            _ => false,
+        }
+    }
+
+    /// The fields of Kubernetes' API that are not stored where they are `false`, 0 or empty, and that mean just that where they
+    /// are missing. Others are stored so, and without them something else holds: `automountServiceAccountToken: false`,
+    /// `storageClassName: ""`, `ttlSecondsAfterFinished: 0`.
+    fn leave_out(self, (parent, name): (&str, &str), ours: &Value) -> bool {
+        if !matches!(self, Places::Any | Places::Known(Some(_))) {
+            return false;
+        }
+        match ours {
+            Value::Bool(false) => matches!(
+                name,
+                "deprecated"
+                    | "globalDefault"
+                    | "hostIPC"
+                    | "hostNetwork"
+                    | "hostPID"
+                    | "paused"
+                    | "preserveUnknownFields"
+                    | "publishNotReadyAddresses"
+                    | "readOnly"
+                    | "stdin"
+                    | "stdinOnce"
+                    | "tty"
+                    | "unschedulable"
+            ),
+            Value::Number(number) => {
+                number.as_f64() == Some(0.0) && matches!(name, "hostPort" | "minReadySeconds")
+            }
+            Value::String(text) => {
+                let is_known = match name {
+                    "value" => parent == "env" || parent == "tolerations",
+                    "key" | "effect" => parent == "tolerations",
+                    "apiGroup" => parent == "subjects",
+                    "medium" => parent == "emptyDir",
+                    "fsType" | "hostIP" | "hostname" | "nodeName" | "priorityClassName" | "subPath"
+                    | "subPathExpr" | "subdomain" | "workingDir" => true,
+                    _ => false,
+                };
+                text.is_empty() && is_known
+            }
             _ => false,
         }
     }
@@ -222,7 +286,29 @@ mod tests {
                 json!("500m"),
                 true,
             ),
+            // The server leaves out what is nothing anyway.
+            (
+                Some("RoleBinding"),
+                "subjects",
+                json!([{"kind": "ServiceAccount", "name": "a", "apiGroup": ""}]),
+                json!([{"kind": "ServiceAccount", "name": "a"}]),
+                true,
+            ),
+            (
+                Some("Deployment"),
+                "spec.volumes",
+                json!([{"name": "a", "persistentVolumeClaim": {"claimName": "b", "readOnly": false}}]),
+                json!([{"name": "a", "persistentVolumeClaim": {"claimName": "b"}}]),
+                true,
+            ),
             // Nobody knows what a custom kind means by its fields.
+            (
+                None,
+                "spec.volumes",
+                json!([{"name": "a", "readOnly": false}]),
+                json!([{"name": "a"}]),
+                false,
+            ),
             (None, "spec.limits.cpu", json!("1000m"), json!("1"), false),
             (None, "spec.version", json!("1.10"), json!("1.1"), false),
             (None, "spec.list", json!([]), json!(null), true),

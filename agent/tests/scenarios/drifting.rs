@@ -508,3 +508,27 @@ async fn an_edit_that_would_be_the_same_quantity_is_drift() {
     assert!(!said.contains("cpu"), "{said}");
     agent.stop().await;
 }
+
+/// The namespace of an object whose kind has none is nothing, as for the API server.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_a_kind_does_not_have_is_no_drift() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "reader", "namespace": "default", "labels": {"l": "ours"}}, "rules": []});
+    let generation = world.bundle("default.app", in_mode("Report", &role)).await;
+    world.reported("default.app", generation, Ready).await;
+    pass_time(1500).await;
+    let status = world.status("default.app").await;
+    assert_eq!(status.resource_status, None);
+    let mut live = role.clone();
+    live["metadata"].as_object_mut().unwrap().remove("namespace");
+    let theirs = json!({"metadata": {"labels": {"l": "theirs"}}});
+    world.merge(Side::Member, &live, theirs).await;
+    let said = drifted(&world).await.message;
+    assert!(
+        said.contains("metadata.labels.l") && !said.contains("namespace"),
+        "{said}"
+    );
+    agent.stop().await;
+}

@@ -1,9 +1,10 @@
 //! Objects that others own, made, control or share.
 
 use crate::world::{
-    Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time, reason, spec,
+    Side, World, bundle, config_map, deployment, dispatched, eventually, eventually_with, pass_time, reason,
+    spec,
 };
-use roundhouse_api::bundle::BundlePhase::{Failed, Ready};
+use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
 use roundhouse_api::bundle::BundleStatus;
 use serde_json::{Value, json};
 
@@ -82,6 +83,47 @@ async fn adoption_takes_what_the_bundle_says_and_nothing_else() {
     .await;
     pass_time(60).await;
     assert!(world.live(Side::Member, &config_map("never", "")).await.is_some());
+    agent.stop().await;
+}
+
+/// Given objects that are nobody's and that the server has in its own spelling, when a bundle says the same in another one, then
+/// they are taken.
+#[tokio::test(start_paused = true)]
+async fn another_spelling_is_no_difference_to_adoption() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let limited = |cpu: &str, memory: &str| {
+        let mut web = deployment("web", "i:1", 1);
+        let main = &mut web["spec"]["template"]["spec"]["containers"][0];
+        main["resources"] = json!({"limits": {"cpu": cpu, "memory": memory}});
+        web
+    };
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "reader"}, "rules": []});
+    world.create(Side::Member, limited("1", "1Gi")).await;
+    world.create(Side::Member, role.clone()).await;
+    let mut named = role.clone();
+    named["metadata"]["namespace"] = json!("default");
+    let content = spec(&[limited("1000m", "1024Mi"), named]);
+    let generation = world.bundle("plain", content).await;
+    let status = world.reported("plain", generation, Progressing).await;
+    assert_eq!(reason(&status, "Applied"), "Applied", "{status:#?}");
+    let live = world.live(Side::Member, &role).await.unwrap();
+    assert_eq!(*owner(&live), "0123456789/plain");
+    // Another amount is another thing.
+    world.delete(Side::Hub, &bundle("plain")).await;
+    eventually("it goes", || async {
+        world.live(Side::Member, &role).await.is_none()
+    })
+    .await;
+    world.create(Side::Member, limited("2", "1Gi")).await;
+    let generation = world.bundle("other", spec(&[limited("1000m", "1024Mi")])).await;
+    let status = world.reported("other", generation, Failed).await;
+    let message = message(&status);
+    assert!(
+        message.contains("limits.cpu") && !message.contains("memory"),
+        "{message}"
+    );
     agent.stop().await;
 }
 
