@@ -2,6 +2,9 @@
 
 use crate::object::{ObjectKey, split_api_version};
 use crate::watch::delivered::MAX_MANIFEST_DEPTH;
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use k8s_openapi::ByteString;
 use roundhouse_api::bundle::MAX_MANIFEST_BYTES;
 use roundhouse_api::hash;
@@ -22,6 +25,12 @@ const SERVER_METADATA: [&str; 9] = [
     "selfLink",
     "uid",
 ];
+
+/// Base64 as Go's `encoding/base64` reads it, but for line breaks.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 /// A manifest that is an object.
 #[derive(Debug, Clone, PartialEq)]
@@ -276,9 +285,27 @@ fn wish(key: &ObjectKey, mut manifest: Value) -> Value {
     }
     object.remove("status");
     if key.is("", "Secret") {
+        respell_base64(object, "data");
         encode_string_data(object);
     }
+    if key.is("", "ConfigMap") {
+        respell_base64(object, "binaryData");
+    }
     manifest
+}
+
+/// Base64 as the API server has it: it takes line breaks, and bits behind the last byte, and stores neither. What does not decode is
+/// its to refuse.
+fn respell_base64(object: &mut Map<String, Value>, field: &str) {
+    let values = object.get_mut(field).and_then(Value::as_object_mut);
+    for value in values.into_iter().flat_map(Map::values_mut) {
+        if let Value::String(text) = value {
+            let line = text.replace(['\r', '\n'], "");
+            if let Ok(bytes) = LENIENT.decode(line) {
+                *text = LENIENT.encode(bytes);
+            }
+        }
+    }
 }
 
 /// Stamps that a manifest copied from a live object brings along are not the user's wish, and a last-applied copy inside
@@ -472,6 +499,31 @@ mod tests {
             json!({"a": "dHdv", "b": "dGhyZWU="})
         );
         assert!(decoded.manifests[0].object.get("stringData").is_none());
+    }
+
+    #[test]
+    fn base64_is_as_the_server_writes_it() {
+        let of = |kind: &str, field: &str, text: &str| {
+            let mut object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "s"}});
+            object[field] = json!({"a": text});
+            decode(vec![object]).manifests[0].object[field]["a"].clone()
+        };
+        for (kind, field) in [("Secret", "data"), ("ConfigMap", "binaryData")] {
+            for (text, expected) in [
+                ("aGVs\nbG8=\n", "aGVsbG8="),
+                ("aGVs\r\nbG8=", "aGVsbG8="),
+                ("aGVsbG8=", "aGVsbG8="),
+                ("aGVsbG9=", "aGVsbG8="),
+                ("", ""),
+                // The server says what is wrong with it.
+                ("aGVs bG8=", "aGVs bG8="),
+                ("aGVsbG8", "aGVsbG8"),
+            ] {
+                assert_eq!(of(kind, field, text), expected, "{kind} {text:?}");
+            }
+        }
+        assert_eq!(of("ConfigMap", "data", "aGVs\nbG8=\n"), "aGVs\nbG8=\n");
+        assert_eq!(of("Widget", "data", "aGVs\nbG8=\n"), "aGVs\nbG8=\n");
     }
 
     #[test]

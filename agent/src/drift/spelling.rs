@@ -1,5 +1,5 @@
 //! Spelling: whether a server only wrote our value in its own way. Kubernetes keeps quantities in canonical form, times
-//! in UTC, fills defaults into the elements of lists, and leaves out what is nothing.
+//! in UTC, fills defaults into the elements of lists, leaves out what is nothing, and has base64 in one line.
 //!
 //! `1.10` and `1.1` are one quantity and two texts: a difference that stands is called a spelling only where a built-in
 //! kind is known to hold quantities or times. Elsewhere, and in custom kinds, the server has to prove it by its answer to
@@ -87,6 +87,7 @@ impl Places<'_> {
                     || (theirs.is_null() && self.leave_out(place, ours))
                     || (self.hold_quantity(place) && same_quantity(ours, theirs))
                     || (self.hold_time(place) && same_time(ours, theirs))
+                    || (self.hold_base64(place) && same_base64(ours, theirs))
             }
         }
     }
@@ -107,6 +108,11 @@ impl Places<'_> {
             "target" => kind == "HorizontalPodAutoscaler" && matches!(name, "value" | "averageValue"),
             _ => false,
         }
+    }
+
+    /// Base64 outside of Secrets and ConfigMaps: certificates of webhooks, aggregated APIs and definitions.
+    fn hold_base64(self, (_, name): (&str, &str)) -> bool {
+        matches!(self, Places::Any | Places::Known(Some(_))) && name == "caBundle"
     }
 
     /// The fields of Kubernetes' API that are not stored where they are `false`, 0 or empty, and that mean just that where they
@@ -173,6 +179,12 @@ fn same_quantity(ours: &Value, theirs: &Value) -> bool {
     texts.and_then(|(ours, theirs)| quantity::compare(&ours, &theirs)) == Some(Ordering::Equal)
 }
 
+/// An API server writes base64 in one line.
+fn same_base64(ours: &Value, theirs: &Value) -> bool {
+    let line = |value: &Value| value.as_str().map(|text| text.replace(['\r', '\n'], ""));
+    line(ours).is_some_and(|ours| line(theirs) == Some(ours))
+}
+
 fn same_time(ours: &Value, theirs: &Value) -> bool {
     let time = |value: &Value| value.as_str().and_then(|text| text.parse::<Timestamp>().ok());
     time(ours).is_some_and(|ours| time(theirs) == Some(ours))
@@ -212,6 +224,17 @@ mod tests {
             (json!([{"key": "a"}]), json!([{"key": "a"}, {"key": "b"}]), false),
             (json!([{"key": "a", "x": {}}]), json!([{"key": "a"}]), true),
             (json!([{"key": "a", "x": 1}]), json!([{"key": "a"}]), false),
+            (
+                json!([{"clientConfig": {"caBundle": "aGVs\nbG8=\n"}}]),
+                json!([{"clientConfig": {"caBundle": "aGVsbG8="}}]),
+                true,
+            ),
+            (
+                json!([{"clientConfig": {"caBundle": "aGVs\nbG8=\n"}}]),
+                json!([{"clientConfig": {"caBundle": "b3RoZXI="}}]),
+                false,
+            ),
+            (json!("a\nb"), json!("ab"), false),
         ] {
             let same = may_be_respelled(&path("spec.field"), &ours, &theirs);
             assert_eq!(same, expected, "{ours} {theirs}");
@@ -286,6 +309,13 @@ mod tests {
                 json!("500m"),
                 true,
             ),
+            (
+                Some("ValidatingWebhookConfiguration"),
+                "webhooks.clientConfig.caBundle",
+                json!("aGVs\nbG8=\n"),
+                json!("aGVsbG8="),
+                true,
+            ),
             // The server leaves out what is nothing anyway.
             (
                 Some("RoleBinding"),
@@ -307,6 +337,13 @@ mod tests {
                 "spec.volumes",
                 json!([{"name": "a", "readOnly": false}]),
                 json!([{"name": "a"}]),
+                false,
+            ),
+            (
+                None,
+                "spec.caBundle",
+                json!("aGVs\nbG8=\n"),
+                json!("aGVsbG8="),
                 false,
             ),
             (None, "spec.limits.cpu", json!("1000m"), json!("1"), false),

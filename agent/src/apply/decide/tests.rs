@@ -50,6 +50,24 @@ fn what_was_just_applied_sends_nothing() {
 }
 
 #[test]
+fn base64_in_several_lines_is_what_the_server_has_in_one() {
+    let manifest = |data: &str| {
+        let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "x"},
+            "data": {"tls.crt": data}});
+        decode(vec![object]).manifests.remove(0)
+    };
+    let wrapped = manifest("aGVs\nbG8=\n");
+    let mut live = applied(&wrapped);
+    live["data"]["tls.crt"] = json!("aGVsbG8=");
+    assert_eq!(
+        update(&wrapped, &live, &terms()),
+        Step::Done(Outcome::Applied(Applied::Unchanged))
+    );
+    live["data"]["tls.crt"] = json!("b3RoZXI=");
+    assert!(matches!(update(&wrapped, &live, &terms()), Step::Patch { .. }));
+}
+
+#[test]
 fn seed_a_field_left_out_is_removed_and_what_others_added_stays() {
     let before = deployment("i:1", json!({"replicas": 2, "minReadySeconds": 60}));
     let mut live = applied(&before);
