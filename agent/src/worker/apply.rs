@@ -10,7 +10,7 @@ use crate::apply::remove::{Farewell, Guard};
 use crate::apply::target::first_of_each;
 use crate::apply::{Done, Engine, Observation, Order, Task, undecodable};
 use crate::bundle::{Content, Held};
-use crate::error::CallError;
+use crate::error::{CallError, Fault};
 use crate::ledger::{Intentions, Settled, check, intend, is_leaving, settle};
 use crate::object::ObjectKey;
 use crate::observe;
@@ -125,7 +125,18 @@ impl Worker {
                     .await?;
                 return Ok(Next::Resync);
             }
-            self.ledger.write(ahead).await?;
+            if let Err(error) = self.ledger.write(ahead).await {
+                if !matches!(error.fault(), Fault::Lasting(_)) {
+                    return Err(error);
+                }
+                let message = format!(
+                    "nothing is applied without a ledger, and the cluster takes none of this bundle: {}",
+                    error.message()
+                );
+                self.refuse(held, spec.hash.as_deref(), spec.epoch, "LedgerRefused", &message)
+                    .await?;
+                return Ok(Next::Retry);
+            }
             surplus
         } else {
             Surplus::default()

@@ -7,6 +7,7 @@ use crate::world::{
 use parking_lot::Mutex;
 use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
 use roundhouse_api::bundle::BundleStatus;
+use roundhouse_api::condition;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -134,6 +135,25 @@ async fn the_back_off_doubles_from_one_second_to_two_minutes() {
             );
         }
     }
+    agent.stop().await;
+}
+
+/// Given a bundle whose ledger the member does not take, as its name would be too long, then nothing is applied, and the bundle
+/// says why.
+#[tokio::test(start_paused = true)]
+async fn a_bundle_whose_ledger_is_refused_says_so() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let map = config_map("a", "1");
+    let name = ["n".repeat(62), "n".repeat(62), "n".repeat(62), "n".repeat(61)].join(".");
+    assert_eq!(name.len(), 250);
+    let generation = world.bundle(&name, spec(&[map.clone()])).await;
+    let status = world.reported(&name, generation, Failed).await;
+    assert_eq!(reason(&status, "Applied"), "LedgerRefused");
+    let said = condition::get(&status.conditions, "Applied").unwrap();
+    assert!(said.message.contains("metadata.name"), "{}", said.message);
+    pass_time(600).await;
+    assert!(world.live(Side::Member, &map).await.is_none());
     agent.stop().await;
 }
 
