@@ -154,13 +154,7 @@ impl Objects {
         async move {
             let what = format!("watch of {}", policy.what);
             let work = restarting(&what, restart, |_| {
-                let mut view = View {
-                    scope: scope.clone(),
-                    registry: Arc::clone(&registry),
-                    kinds: Arc::clone(&kinds),
-                    listing: None,
-                    listed: false,
-                };
+                let mut view = View::new(scope.clone(), Arc::clone(&registry), Arc::clone(&kinds));
                 let begin = || watcher(api.clone(), config.clone());
                 steady(policy.clone(), begin, move |event| view.take(event))
             });
@@ -169,25 +163,39 @@ impl Objects {
     }
 }
 
+/// What a list had, with the versions.
+type Listed = BTreeMap<ObjectKey, Option<String>>;
+
 /// What one watch has seen: no objects, only which ones a list that is under way had.
 struct View {
     scope: Scope,
     registry: Arc<Registry>,
     kinds: Arc<Kinds>,
-    listing: Option<BTreeSet<ObjectKey>>,
-    listed: bool,
+    listing: Option<Listed>,
+    /// The definitions that the last list had; `None` before the first, and for any other kind.
+    definitions: Option<Listed>,
 }
 
 impl View {
+    fn new(scope: Scope, registry: Arc<Registry>, kinds: Arc<Kinds>) -> Self {
+        View {
+            scope,
+            registry,
+            kinds,
+            listing: None,
+            definitions: None,
+        }
+    }
+
     fn take(&mut self, event: watcher::Event<PartialObjectMeta<DynamicObject>>) {
         match event {
-            watcher::Event::Init => self.listing = Some(BTreeSet::new()),
+            watcher::Event::Init => self.listing = Some(Listed::new()),
             watcher::Event::InitApply(object) => {
                 let key = self.key(&object.metadata);
                 self.registry
                     .touched(&key, object.metadata.resource_version.as_deref());
                 if let Some(listing) = &mut self.listing {
-                    listing.insert(key);
+                    listing.insert(key, object.metadata.resource_version);
                 }
             }
             watcher::Event::InitDone => {
@@ -199,10 +207,14 @@ impl View {
                     ..
                 } = &self.scope;
                 let seen = self.registry.seen_of_kind(group, kind, namespace.as_deref());
-                for gone in seen.difference(&present) {
+                for gone in seen.iter().filter(|key| !present.contains_key(key)) {
                     self.registry.touched(gone, None);
                 }
-                self.listed = true;
+                // What came before the watch began, or between two lists, is in no event.
+                if self.scope.is_definitions() && self.definitions.as_ref() != Some(&present) {
+                    self.definitions = Some(present);
+                    self.definitions_changed();
+                }
             }
             watcher::Event::Apply(object) => {
                 let key = self.key(&object.metadata);
@@ -219,7 +231,7 @@ impl View {
     }
 
     fn definitions_changed(&self) {
-        if self.scope.is_definitions() && self.listed {
+        if self.scope.is_definitions() {
             self.kinds.forget();
             self.registry.kinds_changed();
         }
@@ -232,5 +244,47 @@ impl View {
             namespace: metadata.namespace.clone().unwrap_or_default(),
             name: metadata.name.clone().unwrap_or_default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bundle::Presence;
+    use roundhouse_apiserver::Server;
+    use serde_json::json;
+
+    fn definition(name: &str, version: &str) -> PartialObjectMeta<DynamicObject> {
+        let metadata = json!({"name": name, "resourceVersion": version});
+        serde_json::from_value(json!({"metadata": metadata})).unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_came_of_definitions_between_two_lists_is_news() {
+        let client = Client::new(Server::builder().build().service(), "default");
+        let kinds = Arc::new(Kinds::new(client, Duration::from_secs(1)));
+        let registry = Arc::new(Registry::default());
+        let inbox = registry.tell("d.a", Presence::Missing).unwrap();
+        inbox.take();
+        let mut view = View::new(Scope::definitions(), registry, kinds);
+        let (a, b) = (("a.x.io", "1"), ("b.x.io", "2"));
+        for (listed, expected) in [
+            // What was there before the watch began may have come after the kind was asked for.
+            (vec![a], true),
+            (vec![a], false),
+            (vec![a, b], true),
+            (vec![a, ("b.x.io", "3")], true),
+            (vec![a], true),
+            (vec![a], false),
+        ] {
+            view.take(watcher::Event::Init);
+            for (name, version) in &listed {
+                view.take(watcher::Event::InitApply(definition(name, version)));
+            }
+            view.take(watcher::Event::InitDone);
+            assert_eq!(inbox.take().1.kinds, expected, "{listed:?}");
+        }
+        view.take(watcher::Event::Apply(definition("c.x.io", "4")));
+        assert!(inbox.take().1.kinds);
     }
 }
