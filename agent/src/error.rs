@@ -42,6 +42,16 @@ pub(crate) enum CallError {
     Kube(#[from] kube::Error),
     #[error("no answer within {0:?}")]
     Timeout(Duration),
+    /// Nobody answers about the kinds of a group version that is served.
+    #[error(
+        "the cluster does not answer which kinds it serves in version {version} of group {group:?}, which it has: what there is of them is not known; look for what stands between it and the agent"
+    )]
+    Undiscovered {
+        /// Group; empty for core.
+        group: String,
+        /// Version.
+        version: String,
+    },
     /// The objects of a kind cannot be seen, although its definition is there.
     #[error(
         "{kind} in group {group} has a definition, but no version of it is served: what there is of it is not known; serve one of its versions, or delete the definition"
@@ -85,7 +95,9 @@ impl CallError {
         let error = match self {
             CallError::Kube(error) => error,
             CallError::Timeout(_) => return Fault::Passing("Timeout"),
-            CallError::Unserved { .. } => return Fault::Passing("NotServed"),
+            CallError::Undiscovered { .. } | CallError::Unserved { .. } => {
+                return Fault::Passing("NotServed");
+            }
         };
         let kube::Error::Api(status) = error else {
             return Fault::Passing("Unreachable");
@@ -113,7 +125,7 @@ impl CallError {
         match self {
             CallError::Kube(kube::Error::Api(status)) => matches!(status.code, 502..=504),
             CallError::Kube(_) | CallError::Timeout(_) => true,
-            CallError::Unserved { .. } => false,
+            CallError::Undiscovered { .. } | CallError::Unserved { .. } => false,
         }
     }
 
@@ -148,7 +160,7 @@ impl CallError {
         let mut text = self.message();
         let mut next = match self {
             CallError::Kube(error) => std::error::Error::source(error),
-            CallError::Timeout(_) | CallError::Unserved { .. } => None,
+            CallError::Timeout(_) | CallError::Undiscovered { .. } | CallError::Unserved { .. } => None,
         };
         while let Some(error) = next {
             let behind = error.to_string();

@@ -42,7 +42,8 @@ impl Kind {
 /// One group version as last asked.
 #[derive(Debug, Clone)]
 struct Served {
-    kinds: BTreeMap<String, Arc<Kind>>,
+    /// `None`: nobody answered, as with any path that is not served.
+    kinds: Option<BTreeMap<String, Arc<Kind>>>,
     asked: Instant,
     misses: u32,
 }
@@ -76,7 +77,7 @@ impl Kinds {
             return Ok(known);
         }
         let kinds = self.ask(&gvk.group, &gvk.version).await?;
-        let found = kinds.get(&gvk.kind).cloned();
+        let found = kinds.as_ref().and_then(|kinds| kinds.get(&gvk.kind)).cloned();
         let key = (gvk.group.clone(), gvk.version.clone());
         let mut served = self.served.lock();
         let misses = match (&found, served.get(&key)) {
@@ -98,8 +99,8 @@ impl Kinds {
     /// that is no longer served. `None`: it has no definition, and no object outlives that.
     ///
     /// # Errors
-    /// Whatever keeps the member from saying so, and [`CallError::Unserved`] while there is a definition of which no
-    /// version is served: its objects are there all the same.
+    /// Whatever keeps the member from saying so, [`CallError::Undiscovered`] where nobody answers about a version that it serves,
+    /// and [`CallError::Unserved`] while there is a definition of which no version is served: its objects are there all the same.
     pub(crate) async fn resolve_any_version(
         &self,
         group: &str,
@@ -109,19 +110,20 @@ impl Kinds {
         if let Some(found) = self.resolve(&GroupVersionKind::gvk(group, version, kind)).await? {
             return Ok(Some(found));
         }
-        if group.is_empty() {
-            return Ok(None);
-        }
-        let groups = within(self.timeout, self.client.list_api_groups()).await?;
-        let versions = groups
-            .groups
-            .into_iter()
-            .filter(|g| g.name == group)
-            .flat_map(|g| g.versions);
-        for other in versions.map(|v| v.version).filter(|other| other != version) {
-            if let Some(found) = self.resolve(&GroupVersionKind::gvk(group, &other, kind)).await? {
+        let versions = self.versions(group).await?;
+        for other in &versions {
+            if let Some(found) = self.resolve(&GroupVersionKind::gvk(group, other, kind)).await? {
                 return Ok(Some(found));
             }
+        }
+        if let Some(version) = versions
+            .into_iter()
+            .find(|version| !self.is_listed(group, version))
+        {
+            return Err(CallError::Undiscovered {
+                group: group.to_owned(),
+                version,
+            });
         }
         if self.is_defined(group, kind).await? {
             return Err(CallError::Unserved {
@@ -130,6 +132,19 @@ impl Kinds {
             });
         }
         Ok(None)
+    }
+
+    /// The versions of a group that the member serves.
+    async fn versions(&self, group: &str) -> Result<Vec<String>, CallError> {
+        if group.is_empty() {
+            let core = within(self.timeout, self.client.list_core_api_versions()).await?;
+            return Ok(core.versions);
+        }
+        let groups = within(self.timeout, self.client.list_api_groups()).await?;
+        let versions = (groups.groups.into_iter())
+            .filter(|g| g.name == group)
+            .flat_map(|g| g.versions);
+        Ok(versions.map(|v| v.version).collect())
     }
 
     /// Whether a definition has the kind, served or not. One that was never established never had an object.
@@ -163,14 +178,26 @@ impl Kinds {
     fn known(&self, gvk: &GroupVersionKind) -> Option<Option<Arc<Kind>>> {
         let served = self.served.lock();
         let entry = served.get(&(gvk.group.clone(), gvk.version.clone()))?;
-        match entry.kinds.get(&gvk.kind) {
+        match entry.kinds.as_ref().and_then(|kinds| kinds.get(&gvk.kind)) {
             Some(kind) => Some(Some(Arc::clone(kind))),
             None if entry.asked.elapsed() < backoff(entry.misses, MISS_MIN, MISS_MAX) => Some(None),
             None => None,
         }
     }
 
-    async fn ask(&self, group: &str, version: &str) -> Result<BTreeMap<String, Arc<Kind>>, CallError> {
+    /// Whether the member listed the kinds of a group version when it was last asked.
+    fn is_listed(&self, group: &str, version: &str) -> bool {
+        let served = self.served.lock();
+        let entry = served.get(&(group.to_owned(), version.to_owned()));
+        entry.is_some_and(|entry| entry.kinds.is_some())
+    }
+
+    /// The kinds of a group version; `None` if nobody answers at its path.
+    async fn ask(
+        &self,
+        group: &str,
+        version: &str,
+    ) -> Result<Option<BTreeMap<String, Arc<Kind>>>, CallError> {
         let answer = if group.is_empty() {
             within(self.timeout, self.client.list_core_api_resources(version)).await
         } else {
@@ -183,14 +210,14 @@ impl Kinds {
         };
         let resources = match answer {
             Ok(list) => list.resources,
-            Err(error) if error.fault().is_404() => Vec::new(),
+            Err(error) if error.fault().is_404() => return Ok(None),
             Err(error) => return Err(error),
         };
         // Sub-resources are listed beside their resource, as `deployments/status`.
         let main = resources
             .into_iter()
             .filter(|resource| !resource.name.contains('/'));
-        Ok(main
+        let kinds = main
             .map(|found| {
                 let gvk = GroupVersionKind::gvk(group, version, &found.kind);
                 let resource = ApiResource::from_gvk_with_plural(&gvk, &found.name);
@@ -202,7 +229,8 @@ impl Kinds {
                     }),
                 )
             })
-            .collect())
+            .collect();
+        Ok(Some(kinds))
     }
 }
 

@@ -1,8 +1,11 @@
 //! API versions that are no longer served: nobody answers there, which says nothing about objects.
 
-use crate::world::{Agent, Side, World, bundle, config_map, eventually, pass_time, reason, spec, treated};
+use crate::world::{
+    Agent, Pass, Side, World, bundle, config_map, deployment, eventually, pass_time, reason, spec, treated,
+};
 use roundhouse_api::bundle::BundlePhase::Ready;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A definition of Widgets that serves these of its versions.
 fn definition(served: &[&str]) -> Value {
@@ -96,6 +99,46 @@ async fn an_object_that_cannot_be_seen_is_not_taken_for_gone() {
     })
     .await;
     agent.stop().await;
+}
+
+/// Given an object whose bundle is deleted while no agent runs, when the first answer that the next one gets about the kind is a 404
+/// of something in between, then that is no sign that the object is gone, and it goes.
+#[tokio::test(start_paused = true)]
+async fn a_404_of_discovery_says_nothing_about_objects() {
+    for (object, discovery) in [
+        (config_map("a", "1"), "/api/v1"),
+        (deployment("web", "i:1", 1), "/apis/apps/v1"),
+    ] {
+        let world = World::new().await;
+        let agent = world.agent();
+        world.bundle("plain", spec(&[object.clone()])).await;
+        eventually("it is applied", || async {
+            let ledger = world.ledger("plain").await;
+            ledger.is_some_and(|ledger| ledger["spec"]["objects"][0]["uid"].is_string())
+        })
+        .await;
+        agent.kill().await;
+        let finalizer = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+        world.merge(Side::Hub, &bundle("plain"), finalizer).await;
+        world.delete(Side::Hub, &bundle("plain")).await;
+        let refuses = AtomicBool::new(true);
+        let member = world.gated(Side::Member, move |_, path| {
+            match path == discovery && refuses.swap(false, Ordering::SeqCst) {
+                true => Pass::Answered(404, "404 page not found"),
+                false => Pass::Through,
+            }
+        });
+        let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+        eventually("the ledger goes", || async {
+            world.ledger("plain").await.is_none()
+        })
+        .await;
+        assert!(
+            world.live(Side::Member, &object).await.is_none(),
+            "and not before the object: {discovery}"
+        );
+        agent.stop().await;
+    }
 }
 
 /// Given an object that is only looked at, or that stays deleted where somebody deleted it, when its version is no longer
