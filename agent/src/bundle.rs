@@ -28,6 +28,8 @@ pub(crate) struct Held {
     pub(crate) application: Option<String>,
     /// The application revision.
     pub(crate) revision: Option<String>,
+    /// Hash of its manifests, as the hub gives it.
+    pub(crate) hash: Option<String>,
     /// What all parts of the application on this cluster are together; see [`BundleSpec::parts_hash`].
     pub(crate) parts: Option<String>,
     /// Fencing epoch of the hub that wrote it.
@@ -79,6 +81,7 @@ impl Held {
                 .filter(|_| !alone)
                 .map(str::to_owned),
             revision: crate::object::text(&spec, "/revision").map(str::to_owned),
+            hash: crate::object::text(&spec, "/hash").map(str::to_owned),
             parts: crate::object::text(&spec, "/partsHash").map(str::to_owned),
             epoch: spec.get("epoch").and_then(Value::as_i64),
             status: serde_json::from_value(status).ok().flatten(),
@@ -171,6 +174,13 @@ pub(crate) fn without_part(name: &str) -> &str {
         Some((at, _)) => name.get(..at).unwrap_or(name),
         None => name,
     }
+}
+
+/// Which part of its application a Bundle is, by its name; from 1.
+pub(crate) fn part_number(name: &str) -> usize {
+    let part = name.strip_prefix(without_part(name));
+    let number = part.and_then(|part| part.strip_prefix('.')?.parse().ok());
+    number.unwrap_or(1)
 }
 
 /// The owner in the marker of the objects of a Bundle that dispatch wrote: the parts of one application share one, and the

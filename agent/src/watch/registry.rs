@@ -1,10 +1,12 @@
 //! Registry: which bundle wants which object, so that an event about an object finds its bundle and the parts of one
 //! application know of one another.
 
-use crate::bundle::{Content, Held, Presence, without_part};
+use crate::bundle::{Content, Held, Presence, part_number, without_part};
 use crate::object::ObjectKey;
 use crate::watch::inbox::{Inbox, LedgerSeen};
 use parking_lot::Mutex;
+use roundhouse_api::hash;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -34,6 +36,8 @@ impl Seat {
 struct Part {
     application: String,
     revision: Option<String>,
+    /// Hash of its manifests, where the hub gives it.
+    hash: Option<String>,
     /// All parts together, where the hub says so.
     parts: Option<String>,
     content: Content,
@@ -399,7 +403,8 @@ impl Registry {
 }
 
 /// The other parts of a bundle's application, without those that go: what they still have stays behind, and is not waited for. An
-/// error while one of them is at another revision or division, was not read, or is not there yet: its name, if it is known.
+/// error while one of them is at another revision or division, was not read, or is not there yet: its name, if it is known. One that
+/// goes may be about to come again in the division of the others, and to have what left them.
 fn parts_beside(seats: &BTreeMap<String, Seat>, bundle: &str) -> Result<BTreeSet<String>, Option<String>> {
     let Some(mine) = seats.get(bundle).and_then(|seat| seat.part.as_ref()) else {
         return Ok(BTreeSet::new());
@@ -415,11 +420,26 @@ fn parts_beside(seats: &BTreeMap<String, Seat>, bundle: &str) -> Result<BTreeSet
             },
         )
         .collect::<Result<_, _>>()?;
-    // Where there is one part it does not say so.
-    if siblings.is_empty() && mine.parts.is_some() {
-        return Err(None);
+    match is_whole(seats, bundle, mine, &siblings) {
+        true => Ok(siblings),
+        false => Err(None),
     }
-    Ok(siblings)
+}
+
+/// Whether a part and its siblings are all of the division that they say they are of.
+fn is_whole(seats: &BTreeMap<String, Seat>, bundle: &str, mine: &Part, siblings: &BTreeSet<String>) -> bool {
+    // Where there is one part it does not say so.
+    let Some(whole) = &mine.parts else { return true };
+    if siblings.is_empty() {
+        return false;
+    }
+    let mut names: Vec<&str> = siblings.iter().map(String::as_str).collect();
+    names.push(bundle);
+    names.sort_by_key(|name| part_number(name));
+    let parts = names.iter().map(|name| seats.get(*name)?.part.as_ref());
+    let hashes: Option<Vec<&str>> = parts.map(|part| part?.hash.as_deref()).collect();
+    // A Bundle without a hash was written by hand.
+    hashes.is_none_or(|hashes| hash::of_value(&json!(hashes)) == *whole)
 }
 
 fn waits(seats: &mut BTreeMap<String, Seat>, bundle: &str, waits: bool) {
@@ -485,6 +505,7 @@ fn part(held: &Held) -> Option<Part> {
     Some(Part {
         application: held.application.clone()?,
         revision: held.revision.clone(),
+        hash: held.hash.clone(),
         parts: held.parts.clone(),
         content: held.content(),
         deleting: held.deleting,
@@ -496,7 +517,7 @@ fn part(held: &Held) -> Option<Part> {
 mod tests {
     use super::*;
     use kube::core::DynamicObject;
-    use serde_json::json;
+    use roundhouse_api::names::bundle_name;
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey {
@@ -703,6 +724,30 @@ mod tests {
         let one = divided("d.a", 2, None);
         registry.tell("d.a", Presence::Present(one));
         assert_eq!(registry.siblings("d.a"), Siblings::Read(BTreeSet::new()));
+    }
+
+    #[test]
+    fn all_parts_of_the_division_are_waited_for() {
+        let names: Vec<String> = (1..12).map(|part| bundle_name("d", "a", part)).collect();
+        let all: Vec<String> = (1..12).map(|part| format!("hash {part}")).collect();
+        for (present, expected) in [(11, true), (10, false), (2, false)] {
+            let registry = Registry::default();
+            for (name, own) in names.iter().zip(&all).take(present) {
+                let spec = json!({"applicationRef": {"uid": "app"}, "revision": "v1", "hash": own,
+                    "partsHash": hash::of_value(&json!(all))});
+                let object = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
+                    "metadata": {"name": name, "uid": name, "generation": 1}, "spec": spec});
+                let part = Arc::new(Held::of(serde_json::from_value(object).unwrap()));
+                join(&registry, &part);
+                registry.declare(name, &part, &BTreeSet::new());
+            }
+            let found = registry.siblings("d.a.2");
+            assert_eq!(
+                matches!(found, Siblings::Read(_)),
+                expected,
+                "{present}: {found:?}"
+            );
+        }
     }
 
     #[test]
