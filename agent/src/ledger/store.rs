@@ -1,6 +1,7 @@
 //! The stored ledger.
 
 use crate::error::{CallError, Fault};
+use crate::install;
 use crate::ledger::size::trim;
 use crate::member::{found, within};
 use crate::object::ObjectKey;
@@ -127,7 +128,13 @@ impl Ledger {
         for _ in 0..TRIES {
             let mut spec = self.spec.clone();
             let known = had_one || !spec.objects.is_empty();
-            let live = found(within(self.timeout, self.api.get(&self.name)).await)?;
+            let live = match found(within(self.timeout, self.api.get(&self.name)).await) {
+                Err(error) if error.fault() == Fault::NotServed => {
+                    self.define().await?;
+                    continue;
+                }
+                live => live?,
+            };
             let Some(live) = live else {
                 self.stored = None;
                 if !known {
@@ -189,6 +196,10 @@ impl Ledger {
                 None => self.create(spec.clone()).await,
             };
             match written {
+                Err(error) if error.fault() == Fault::NotServed => {
+                    self.define().await?;
+                    self.stored = None;
+                }
                 Err(error) if matches!(error.fault(), Fault::Conflict | Fault::NotFound) => {
                     let live = found(within(self.timeout, self.api.get(&self.name)).await)?;
                     if let Some(live) = &live {
@@ -227,6 +238,12 @@ impl Ledger {
         self.stored = None;
         self.spec = empty(&self.spec.hub_id, &self.spec.bundle);
         Ok(())
+    }
+
+    /// Makes the definition of ledgers again, if somebody has deleted it, and with it all of them: what is remembered here is written
+    /// anew.
+    async fn define(&self) -> Result<(), CallError> {
+        install::definitions(&self.api.clone().into_client(), self.timeout).await
     }
 
     async fn let_go(&self) -> Result<(), CallError> {

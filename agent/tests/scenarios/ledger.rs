@@ -86,6 +86,30 @@ async fn a_ledger_that_is_stripped_of_its_finalizer_or_edited_is_as_before_withi
     agent.stop().await;
 }
 
+/// Given the definition of ledgers that somebody deletes under a running agent, then it and the ledgers are made again, and what is
+/// written meanwhile is applied.
+#[tokio::test(start_paused = true)]
+async fn a_definition_of_ledgers_that_is_deleted_is_made_again() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let before = applied(&world).await;
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "appliedbundles.roundhouse.dev"}});
+    let uid = world.live(Side::Member, &definition).await.unwrap()["metadata"]["uid"].clone();
+    world.delete(Side::Member, &definition).await;
+    pass_time(60).await;
+    let map = config_map("a", "2");
+    let second = world.bundle("other", spec(&[config_map("b", "1")])).await;
+    world.reported("other", second, Ready).await;
+    restored(&world, before).await;
+    let live = world.live(Side::Member, &definition).await.unwrap();
+    assert_ne!(live["metadata"]["uid"], uid, "it was gone");
+    let third = world.bundle("plain", spec(&[map.clone()])).await;
+    world.reported("plain", third, Ready).await;
+    assert_eq!(world.live(Side::Member, &map).await.unwrap()["data"]["key"], "2");
+    agent.stop().await;
+}
+
 /// Given a ledger that somebody edits, when the look at it, or the write that puts it right, breaks off, then it is looked at
 /// again soon, not at the next resync.
 #[tokio::test(start_paused = true)]
