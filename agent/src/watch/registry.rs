@@ -15,7 +15,7 @@ use std::sync::Arc;
 struct Seat {
     inbox: Arc<Inbox>,
     part: Option<Part>,
-    /// The content whose objects are in the claims.
+    /// The content whose objects are in the claims, and in the ledger.
     declared: Option<Content>,
     /// Version of its ledger that it knows; `None` while it has none.
     ledger: Option<Box<str>>,
@@ -218,9 +218,9 @@ impl Registry {
         true
     }
 
-    /// Records which objects the bundle wants in this content, as the manifests name them, before a pass looks
-    /// at them. What it claimed before stays claimed until [`Registry::looked_at`]: what happens to it meanwhile is news.
-    pub(crate) fn declare(&self, bundle: &str, held: &Held, keys: &BTreeSet<ObjectKey>) {
+    /// Records which objects the bundle wants, as the manifests name them, before a pass looks at them. What it claimed before
+    /// stays claimed until [`Registry::looked_at`]: what happens to it meanwhile is news.
+    pub(crate) fn declare(&self, bundle: &str, keys: &BTreeSet<ObjectKey>) {
         {
             let mut claims = self.claims.lock();
             for key in claims.of_bundle(bundle) {
@@ -232,6 +232,11 @@ impl Registry {
         for key in keys {
             self.claim(bundle, key, None, true);
         }
+    }
+
+    /// Records that the bundle's ledger has what was declared of this content: from here on the other parts of its application
+    /// may forget what they see there.
+    pub(crate) fn answers_for(&self, bundle: &str, held: &Held) {
         let mut seats = self.seats.lock();
         if let Some(seat) = seats.get_mut(bundle)
             && seat.declared.replace(held.content()) != seat.declared
@@ -540,6 +545,11 @@ mod tests {
         Siblings::NotYet(Some(part.to_owned()))
     }
 
+    fn declare(registry: &Registry, bundle: &str, held: &Held, keys: &BTreeSet<ObjectKey>) {
+        registry.declare(bundle, keys);
+        registry.answers_for(bundle, held);
+    }
+
     fn join(registry: &Registry, held: &Arc<Held>) -> Arc<Inbox> {
         let inbox = registry
             .tell(&held.name, Presence::Present(Arc::clone(held)))
@@ -553,7 +563,7 @@ mod tests {
         let registry = Registry::default();
         let a = held("a", "app", "v1", 1);
         let inbox = join(&registry, &a);
-        registry.declare("a", &a, &BTreeSet::from([key("mine")]));
+        declare(&registry, "a", &a, &BTreeSet::from([key("mine")]));
         registry.saw("a", &key("mine"), Some("7"));
         registry.touched(&key("mine"), Some("7"));
         registry.touched(&key("other"), Some("9"));
@@ -579,13 +589,13 @@ mod tests {
         let registry = Registry::default();
         let a = held("a", "app", "v1", 1);
         let inbox = join(&registry, &a);
-        registry.declare("a", &a, &BTreeSet::new());
+        declare(&registry, "a", &a, &BTreeSet::new());
         registry.await_end("a", &key("going"), Some("7"));
         registry.touched(&key("going"), Some("7"));
         assert!(!inbox.has_news());
         registry.touched(&key("going"), None);
         assert!(inbox.take().1.touched.contains_key(&key("going")));
-        registry.declare("a", &a, &BTreeSet::new());
+        declare(&registry, "a", &a, &BTreeSet::new());
         registry.touched(&key("going"), Some("8"));
         assert!(
             inbox.has_news(),
@@ -613,14 +623,14 @@ mod tests {
             registry.looked_at("a", &keys, &found, &BTreeMap::new());
         };
         // The first pass does not know yet that the kind has no namespaces.
-        registry.declare("a", &a, &keys);
+        declare(&registry, "a", &a, &keys);
         registry.touched(&target, Some("7"));
         looked_at("7");
         assert!(!inbox.has_news(), "seen in this very version");
         registry.touched(&target, Some("7"));
         assert!(!inbox.has_news(), "and known from then on");
         for (meanwhile, seen) in [(Some("9"), "8"), (None, "9")] {
-            registry.declare("a", &a, &keys);
+            declare(&registry, "a", &a, &keys);
             registry.touched(&target, meanwhile);
             looked_at(seen);
             assert_eq!(
@@ -628,7 +638,7 @@ mod tests {
                 Some(meanwhile)
             );
         }
-        registry.declare("a", &a, &keys);
+        declare(&registry, "a", &a, &keys);
         let others = |registry: &Registry| {
             join(registry, &held("b", "app", "v1", 1));
             registry.siblings("b")
@@ -645,9 +655,9 @@ mod tests {
         let registry = Registry::default();
         let a = held("a", "app", "v1", 1);
         let inbox = join(&registry, &a);
-        registry.declare("a", &a, &BTreeSet::from([key("refused")]));
+        declare(&registry, "a", &a, &BTreeSet::from([key("refused")]));
         registry.saw("a", &key("refused"), Some("3"));
-        registry.declare("a", &a, &BTreeSet::new());
+        declare(&registry, "a", &a, &BTreeSet::new());
         registry.touched(&key("refused"), Some("4"));
         let awaited = key("refused");
         let awaited = BTreeMap::from([(&awaited, Some("3"))]);
@@ -693,13 +703,13 @@ mod tests {
             let (one, two) = (divided("d.a", 1, theirs), divided("d.a.2", 1, mine));
             join(&registry, &one);
             let inbox = join(&registry, &two);
-            registry.declare("d.a", &one, &BTreeSet::new());
-            registry.declare("d.a.2", &two, &BTreeSet::new());
+            declare(&registry, "d.a", &one, &BTreeSet::new());
+            declare(&registry, "d.a.2", &two, &BTreeSet::new());
             let found = registry.siblings("d.a.2");
             assert_eq!(matches!(found, Siblings::Read(_)), read, "{mine:?} {theirs:?}");
             let next = divided("d.a", 2, mine);
             registry.tell("d.a", Presence::Present(Arc::clone(&next)));
-            registry.declare("d.a", &next, &BTreeSet::from([key("moved")]));
+            declare(&registry, "d.a", &next, &BTreeSet::from([key("moved")]));
             assert_eq!(inbox.take().1.parts, !read, "woken if it waits");
             let moved = Siblings::Read(BTreeSet::from([key("moved")]));
             assert_eq!(registry.siblings("d.a.2"), moved);
@@ -711,11 +721,11 @@ mod tests {
         let registry = Registry::default();
         let one = divided("d.a", 1, Some("h"));
         let inbox = join(&registry, &one);
-        registry.declare("d.a", &one, &BTreeSet::new());
+        declare(&registry, "d.a", &one, &BTreeSet::new());
         assert_eq!(registry.siblings("d.a"), Siblings::NotYet(None));
         let two = divided("d.a.2", 1, Some("h"));
         join(&registry, &two);
-        registry.declare("d.a.2", &two, &BTreeSet::from([key("moved")]));
+        declare(&registry, "d.a.2", &two, &BTreeSet::from([key("moved")]));
         assert!(inbox.take().1.parts, "it is woken");
         let moved = Siblings::Read(BTreeSet::from([key("moved")]));
         assert_eq!(registry.siblings("d.a"), moved);
@@ -739,7 +749,7 @@ mod tests {
                     "metadata": {"name": name, "uid": name, "generation": 1}, "spec": spec});
                 let part = Arc::new(Held::of(serde_json::from_value(object).unwrap()));
                 join(&registry, &part);
-                registry.declare(name, &part, &BTreeSet::new());
+                declare(&registry, name, &part, &BTreeSet::new());
             }
             let found = registry.siblings("d.a.2");
             assert_eq!(
@@ -761,7 +771,7 @@ mod tests {
             let registry = Registry::default();
             let one = held("d.a", "app", "v2", 2);
             let inbox = join(&registry, &one);
-            registry.declare("d.a", &one, &BTreeSet::new());
+            declare(&registry, "d.a", &one, &BTreeSet::new());
             let of = |deleting: bool| {
                 let since = deleting.then_some("2026-01-01T00:00:00Z");
                 let deletion =
@@ -776,7 +786,7 @@ mod tests {
             };
             let two = of(false);
             join(&registry, &two);
-            registry.declare("d.a.2", &two, &BTreeSet::from([key("refused")]));
+            declare(&registry, "d.a.2", &two, &BTreeSet::from([key("refused")]));
             assert_eq!(registry.siblings("d.a"), waits_for("d.a.2"));
             registry.tell("d.a.2", Presence::Present(of(deleting)));
             let case = (deleting, deletion, paused);
@@ -795,13 +805,13 @@ mod tests {
         let (one, two) = (held("d.a", "app", "v2", 2), held("d.a.2", "app", "v1", 1));
         let (inbox, _) = (join(&registry, &one), join(&registry, &two));
         join(&registry, &held("d.b", "other", "v9", 1));
-        registry.declare("d.a", &one, &BTreeSet::from([key("left")]));
-        registry.declare("d.a.2", &two, &BTreeSet::new());
+        declare(&registry, "d.a", &one, &BTreeSet::from([key("left")]));
+        declare(&registry, "d.a.2", &two, &BTreeSet::new());
         assert_eq!(registry.siblings("d.a"), waits_for("d.a.2"));
         let two = held("d.a.2", "app", "v2", 2);
         registry.tell("d.a.2", Presence::Present(Arc::clone(&two)));
         assert_eq!(registry.siblings("d.a"), waits_for("d.a.2"), "told, but not read");
-        registry.declare("d.a.2", &two, &BTreeSet::from([key("moved")]));
+        declare(&registry, "d.a.2", &two, &BTreeSet::from([key("moved")]));
         assert_eq!(
             registry.siblings("d.a"),
             Siblings::Read(BTreeSet::from([key("moved")]))
@@ -811,9 +821,9 @@ mod tests {
         assert!(inbox.take().1.parts, "the part that it waited for was read");
         join(&registry, &four);
         assert_eq!(registry.siblings("d.a"), waits_for("d.a.4"));
-        registry.declare("d.b", &held("d.b", "other", "v9", 1), &BTreeSet::new());
+        declare(&registry, "d.b", &held("d.b", "other", "v9", 1), &BTreeSet::new());
         assert!(!inbox.has_news(), "another application");
-        registry.declare("d.a.4", &four, &BTreeSet::new());
+        declare(&registry, "d.a.4", &four, &BTreeSet::new());
         assert!(inbox.take().1.parts, "what it waited for was read");
         assert!(matches!(registry.siblings("d.a"), Siblings::Read(_)));
         let next = held("d.a.4", "app", "v3", 2);

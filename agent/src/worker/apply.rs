@@ -114,7 +114,7 @@ impl Worker {
             terms.apply_once = ApplyOnce::Once;
         }
         let mut surplus = if extent == Extent::Whole {
-            self.shared.registry.declare(&self.name, held, &keys);
+            self.shared.registry.declare(&self.name, &keys);
             self.observations.retain(|ordinal, _| *ordinal < total);
             self.unsure.retain(|ordinal| *ordinal < total);
             let surplus = self.surplus(&decoded);
@@ -137,6 +137,7 @@ impl Worker {
                     .await?;
                 return Ok(Next::Retry);
             }
+            self.shared.registry.answers_for(&self.name, held);
             surplus
         } else {
             Surplus::default()

@@ -1,10 +1,14 @@
 //! An application in several Bundles: objects that move between them stay.
 
-use crate::world::{Side, World, config_map, deployment, dispatched, eventually, pass_time, reason};
+use crate::world::{
+    HUB_ID, Pass, Side, World, config_map, deployment, dispatched, eventually, pass_time, reason,
+};
 use roundhouse_api::bundle::BundlePhase::{Cleaned, Failed, Progressing, Ready};
 use roundhouse_api::bundle::BundleStatus;
 use roundhouse_api::{condition, hash};
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What all parts of a division are together, as the hub says it in each of them.
 fn parts_hash(division: &[&[Value]]) -> String {
@@ -275,6 +279,51 @@ async fn nothing_is_pruned_while_a_part_of_the_division_is_missing() {
     })
     .await;
     assert_eq!(uid(&world, &moves).await, Some(before), "it was never deleted");
+    agent.stop().await;
+}
+
+/// Given an object that moves to a part whose ledger cannot be written, when the agent dies meanwhile and the next revision has the
+/// object no more, then it goes: its former part has answered for it.
+#[tokio::test(start_paused = true)]
+async fn a_part_answers_for_what_moved_until_the_ledger_of_the_other_one_has_it() {
+    let world = World::new().await;
+    let cut = Arc::new(AtomicBool::new(false));
+    let is_cut = Arc::clone(&cut);
+    let member = world.gated(Side::Member, move |method, path| {
+        let is_it = *method == http::Method::PUT && path.ends_with(&format!("/{HUB_ID}.default.app"));
+        match is_it && is_cut.load(Ordering::Acquire) {
+            true => Pass::Lost,
+            false => Pass::Through,
+        }
+    });
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    let [first, moves, other] = ["first", "moves", "other"].map(|name| config_map(name, "1"));
+    let written = async |name: &str, manifests: &[&Value], revision: &str| {
+        let manifests: Vec<Value> = manifests.iter().copied().cloned().collect();
+        world.bundle(name, dispatched(&manifests, revision, 1)).await
+    };
+    let one = written("default.app", &[&first], "app-v1").await;
+    let two = written("default.app.2", &[&moves, &other], "app-v1").await;
+    world.reported("default.app", one, Ready).await;
+    world.reported("default.app.2", two, Ready).await;
+    cut.store(true, Ordering::Release);
+    written("default.app", &[&first, &moves], "app-v2").await;
+    let two = written("default.app.2", &[&other], "app-v2").await;
+    world.reported("default.app.2", two, Ready).await;
+    pass_time(300).await;
+    let ledger = world.ledger("default.app.2").await.unwrap();
+    assert_eq!(ledger["spec"]["objects"][0]["name"], "moves", "{ledger}");
+    agent.kill().await;
+
+    let one = written("default.app", &[&first], "app-v3").await;
+    let two = written("default.app.2", &[&other], "app-v3").await;
+    let agent = world.agent();
+    world.reported("default.app", one, Ready).await;
+    world.reported("default.app.2", two, Ready).await;
+    eventually("what no part has goes", || async {
+        uid(&world, &moves).await.is_none()
+    })
+    .await;
     agent.stop().await;
 }
 
