@@ -12,4 +12,4 @@ pub(crate) use content::{
     remove_all, settle,
 };
 pub(crate) use size::{NoRoom, Room, check, weight_of_kept};
-pub(crate) use store::{Ledger, list};
+pub(crate) use store::{Ledger, entries, list};

@@ -23,6 +23,8 @@ pub(crate) struct Intentions<'a> {
     pub(crate) delete_option: Option<&'a DeleteOption>,
     /// Objects of the bundle and the API version of their manifests.
     pub(crate) wanted: BTreeMap<&'a ObjectKey, &'a str>,
+    /// What the other parts of the application have on record of objects that are new here.
+    pub(crate) elsewhere: BTreeMap<ObjectKey, LedgerEntry>,
     /// Objects that go.
     pub(crate) surplus: BTreeSet<ObjectKey>,
     /// Whether they go only without replicas, see [`LedgerOutcome::Unconfirmed`].
@@ -57,24 +59,28 @@ pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) ->
         }
         if goes {
             entry.outcome = on_its_way(intentions.guarded);
-        } else if is_leaving(entry.outcome) && intentions.wanted.contains_key(&key) {
-            // Wanted again before its removal was confirmed.
-            entry.outcome = LedgerOutcome::Intended;
+        } else if intentions.wanted.contains_key(&key) {
+            wanted_again(entry);
         }
         known.insert(key);
         true
     });
     for (key, version) in &intentions.wanted {
-        if !known.contains(*key) {
-            after.objects.push(LedgerEntry {
+        if known.contains(*key) {
+            continue;
+        }
+        let entry = match intentions.elsewhere.get(*key) {
+            Some(entry) => moved(entry),
+            None => LedgerEntry {
                 group: key.group.clone(),
                 version: (*version).to_owned(),
                 kind: key.kind.clone(),
                 namespace: key.namespace.clone(),
                 name: key.name.clone(),
                 ..LedgerEntry::default()
-            });
-        }
+            },
+        };
+        after.objects.push(entry);
     }
     after.objects.sort_by_cached_key(ObjectKey::of_entry);
     let undecided = before.state == LedgerState::Orphaned;
@@ -85,6 +91,20 @@ pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) ->
         after.bundle_version.get_or_insert_with(version);
     }
     after
+}
+
+/// The entry of an object that another part of the application had until now.
+fn moved(entry: &LedgerEntry) -> LedgerEntry {
+    let mut entry = entry.clone();
+    wanted_again(&mut entry);
+    entry
+}
+
+/// Takes back that an object goes, as it is wanted again before that was confirmed.
+fn wanted_again(entry: &mut LedgerEntry) {
+    if is_leaving(entry.outcome) {
+        entry.outcome = LedgerOutcome::Intended;
+    }
 }
 
 /// The ledger with a note at each object that goes and that a request may still make (`may_make` says as which field manager): who
@@ -324,6 +344,7 @@ mod tests {
             dispatched: true,
             executor: None,
             delete_option: None,
+            elsewhere: BTreeMap::new(),
             wanted: wanted.iter().map(|key| (key, "v1")).collect(),
             surplus: surplus.iter().cloned().collect(),
             guarded: false,
@@ -380,6 +401,36 @@ mod tests {
         );
         let spec = settle(&spec, &BTreeMap::from([(key("a"), Settled::Released)]), true);
         assert_eq!(names(&spec), [("b".into(), Applied), ("c".into(), Intended)]);
+    }
+
+    #[test]
+    fn an_object_that_another_part_had_keeps_its_record() {
+        let entry = |outcome| LedgerEntry {
+            kind: key("moves").kind,
+            namespace: key("moves").namespace,
+            name: "moves".into(),
+            uid: Some("1".into()),
+            digest: Some("d".into()),
+            outcome,
+            ..LedgerEntry::default()
+        };
+        use LedgerOutcome::{Applied, Completed, Intended, Removing, Unconfirmed};
+        for (there, here) in [
+            (Applied, Applied),
+            (Completed, Completed),
+            (Removing, Intended),
+            (Unconfirmed, Intended),
+        ] {
+            let wanted = [key("moves")];
+            let mut intentions = intentions(1, &wanted, &[]);
+            intentions.elsewhere =
+                BTreeMap::from([(key("moves"), entry(there)), (key("stays"), entry(there))]);
+            let spec = intend(&AppliedBundleSpec::default(), &intentions);
+            assert_eq!(spec.objects, [entry(here)], "{there:?}");
+            // Its own record goes before that of another part.
+            let own = settle(&spec, &BTreeMap::from([(key("moves"), ours("2", "e"))]), true);
+            assert_eq!(intend(&own, &intentions).objects, own.objects);
+        }
     }
 
     #[test]

@@ -42,6 +42,18 @@ pub(crate) async fn list(
     }
 }
 
+/// Reads what is stored of one bundle; empty without a ledger.
+pub(crate) async fn entries(
+    client: &Client,
+    hub_id: &str,
+    bundle: &str,
+    timeout: Duration,
+) -> Result<Vec<LedgerEntry>, CallError> {
+    let api: Api<AppliedBundle> = Api::all(client.clone());
+    let stored = found(within(timeout, api.get(&ledger_name(hub_id, bundle))).await)?;
+    Ok(stored.map(|ledger| ledger.spec.objects).unwrap_or_default())
+}
+
 /// The ledger of one bundle. The agent is its only writer: what is remembered here goes before what is stored, so that a
 /// ledger that somebody deletes or edits is as before within moments. Only objects that somebody else added (another
 /// agent of this cluster, while one takes over from the other) are taken in: an inventory only grows by accident.
@@ -407,6 +419,7 @@ mod tests {
             dispatched: true,
             executor: None,
             delete_option: None,
+            elsewhere: BTreeMap::new(),
             wanted: BTreeMap::from([(&key, "v1")]),
             surplus: BTreeSet::new(),
             guarded: false,

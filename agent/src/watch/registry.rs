@@ -364,6 +364,17 @@ impl Registry {
         others.map_or_else(Siblings::NotYet, |others| self.claimed_by(&others))
     }
 
+    /// The other parts of this bundle's application, those that go included.
+    pub(crate) fn parts_beside(&self, bundle: &str) -> Vec<String> {
+        let seats = self.seats.lock();
+        let of = |seat: &Seat| seat.part.as_ref().map(|part| part.application.clone());
+        let mine = seats.get(bundle).and_then(of);
+        let others = seats
+            .iter()
+            .filter(|(name, seat)| *name != bundle && mine.is_some() && of(seat) == mine);
+        others.map(|(name, _)| name.clone()).collect()
+    }
+
     /// What the parts that stay have of an application of which `bundle` goes: that stays with them. `owner` is the name
     /// of the application's first part. The bundle is woken as by [`Registry::siblings`].
     pub(crate) fn staying(&self, bundle: &str, owner: &str) -> Siblings {

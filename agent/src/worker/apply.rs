@@ -11,13 +11,13 @@ use crate::apply::target::first_of_each;
 use crate::apply::{Done, Engine, Observation, Order, Task, undecodable};
 use crate::bundle::{Content, Held};
 use crate::error::{CallError, Fault};
-use crate::ledger::{Intentions, Settled, check, intend, is_leaving, settle};
+use crate::ledger::{Intentions, Settled, check, entries, intend, is_leaving, settle};
 use crate::object::ObjectKey;
 use crate::observe;
 use crate::report::{self, Subject};
 use crate::watch::registry::Siblings;
 use roundhouse_api::bundle::{ApplyOnce, BundleSpec, ManifestConfig};
-use roundhouse_api::ledger::AppliedBundleSpec;
+use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -118,7 +118,8 @@ impl Worker {
             self.observations.retain(|ordinal, _| *ordinal < total);
             self.unsure.retain(|ordinal| *ordinal < total);
             let surplus = self.surplus(&decoded);
-            let ahead = self.ahead(held, &spec, &decoded, &surplus, &terms);
+            let elsewhere = self.elsewhere(&keys).await?;
+            let ahead = self.ahead(held, &spec, &decoded, (&surplus, elsewhere), &terms);
             if let Err(too_large) = check(&ahead) {
                 let message = too_large.to_string();
                 self.refuse(held, spec.hash.as_deref(), spec.epoch, "LedgerTooLarge", &message)
@@ -210,13 +211,34 @@ impl Worker {
         surplus
     }
 
+    /// What the other parts of the application have on record of objects that are new here. They keep it until this ledger has it.
+    async fn elsewhere(
+        &self,
+        keys: &BTreeSet<ObjectKey>,
+    ) -> Result<BTreeMap<ObjectKey, LedgerEntry>, CallError> {
+        let is_new = |key: &ObjectKey| keys.contains(key) && self.ledger.entry(key).is_none();
+        let mut found = BTreeMap::new();
+        if !keys.iter().any(is_new) {
+            return Ok(found);
+        }
+        let (shared, client) = (&self.shared, self.shared.engine.member.client());
+        for part in shared.registry.parts_beside(&self.name) {
+            let theirs = entries(client, &shared.hub_id, &part, shared.config.call_timeout).await?;
+            let keyed = theirs
+                .into_iter()
+                .map(|entry| (ObjectKey::of_entry(&entry), entry));
+            found.extend(keyed.filter(|(key, _)| is_new(key)));
+        }
+        Ok(found)
+    }
+
     /// The ledger as it says what is about to happen, before it happens.
     fn ahead(
         &self,
         held: &Held,
         spec: &BundleSpec,
         decoded: &Decoded,
-        surplus: &Surplus,
+        (surplus, elsewhere): (&Surplus, BTreeMap<ObjectKey, LedgerEntry>),
         terms: &Terms,
     ) -> AppliedBundleSpec {
         let intentions = Intentions {
@@ -233,6 +255,7 @@ impl Worker {
                 .iter()
                 .map(|m| (&m.key, m.version.as_str()))
                 .collect(),
+            elsewhere,
             surplus: surplus.going.clone(),
             guarded: Guard::of(terms).is_some(),
             forgotten: surplus.moved.clone(),

@@ -1,7 +1,7 @@
 //! An application in several Bundles: objects that move between them stay.
 
 use crate::world::{
-    HUB_ID, Pass, Side, World, config_map, deployment, dispatched, eventually, pass_time, reason,
+    HUB_ID, Pass, Side, World, config_map, deployment, dispatched, eventually, job, pass_time, reason,
 };
 use roundhouse_api::bundle::BundlePhase::{Cleaned, Failed, Progressing, Ready};
 use roundhouse_api::bundle::BundleStatus;
@@ -324,6 +324,56 @@ async fn a_part_answers_for_what_moved_until_the_ledger_of_the_other_one_has_it(
         uid(&world, &moves).await.is_none()
     })
     .await;
+    agent.stop().await;
+}
+
+/// Given a Job that has ended and was taken away since, and a Secret, when both move to another part, and the Secret loses a key on the
+/// way, then the Job does not run again and the key goes: what is known of an object moves with it.
+#[tokio::test(start_paused = true)]
+async fn what_is_known_of_an_object_moves_with_it() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let [first, other] = ["first", "other"].map(|name| config_map(name, "1"));
+    let secret = |data: Value| {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "moves", "namespace": "default"},
+            "data": data})
+    };
+    let written = async |name: &str, manifests: &[Value], revision: &str| {
+        let mut content = dispatched(manifests, revision, 1);
+        content["applyOnce"] = json!("Once");
+        world.bundle(name, content).await
+    };
+    let both = secret(json!({"a": "b25l", "b": "dHdv"}));
+    let one = written("default.app", &[first.clone()], "app-v1").await;
+    let all = [job("i:1"), both.clone(), other.clone()];
+    written("default.app.2", &all, "app-v1").await;
+    world.reported("default.app", one, Ready).await;
+    eventually("the Job is made", || async {
+        uid(&world, &job("i:1")).await.is_some()
+    })
+    .await;
+    let ended = json!({"conditions": [{"type": "Complete", "status": "True", "reason": "R",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    world.merge_status(Side::Member, &job("i:1"), ended).await;
+    let has_ended = async |part: &str| {
+        let ledger = world.ledger(part).await.unwrap();
+        let mut objects = ledger["spec"]["objects"].as_array().unwrap().iter();
+        objects.any(|entry| entry["outcome"] == "Completed")
+    };
+    eventually("the ledger knows", || has_ended("default.app.2")).await;
+    world.delete(Side::Member, &job("i:1")).await;
+    pass_time(60).await;
+
+    let two = written("default.app.2", &[other], "app-v2").await;
+    let all = [first, job("i:1"), secret(json!({"a": "b25l"}))];
+    let one = written("default.app", &all, "app-v2").await;
+    world.reported("default.app.2", two, Ready).await;
+    world.reported("default.app", one, Ready).await;
+    pass_time(60).await;
+    assert_eq!(uid(&world, &job("i:1")).await, None, "it has run");
+    let live = world.live(Side::Member, &both).await.unwrap();
+    assert_eq!(live["data"], json!({"a": "b25l"}));
+    assert!(has_ended("default.app").await && !has_ended("default.app.2").await);
     agent.stop().await;
 }
 
