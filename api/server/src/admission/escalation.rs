@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::{
     auth::{
-        Action, Attributes, Identity, MASTERS, PolicyRule, RBAC_GROUP, Rbac, described, missing_rules, quoted,
+        Action, Attributes, Identity, MASTERS, PolicyRule, RBAC_GROUP, Rbac, count_rules, described,
+        missing_rules, quoted,
     },
     error::ApiError,
     kinds::Resource,
@@ -12,6 +13,12 @@ use crate::{
     server::Core,
     verbs::Author,
 };
+
+/// Rights of one verb on one thing that are checked one by one; no real role has as many.
+const MAX_RIGHTS: usize = 100_000;
+
+/// Missing rights that are told.
+const MAX_TOLD: usize = 1000;
 
 /// Refuses a role or binding that gives more than its author has, unless the author may `escalate` roles, or `bind` this
 /// one. Where stored roles decide nothing there is nothing to guard.
@@ -90,8 +97,16 @@ impl Asked<'_> {
     /// What the author lacks of these rights, as a message.
     fn lacks(&self, rules: &[PolicyRule]) -> Option<String> {
         let who: &Identity = &self.author.identity;
+        let count = count_rules(rules);
+        if count > MAX_RIGHTS {
+            return Some(format!(
+                "user {:?} is attempting to grant {count} RBAC permissions at once, more than the limit of {MAX_RIGHTS}: \
+                 write \"*\" for all of a kind, or several roles",
+                who.user
+            ));
+        }
         let own = self.rbac.rules_of(who, self.namespace);
-        let missing = missing_rules(&own.rules, rules);
+        let missing: Vec<PolicyRule> = missing_rules(&own.rules, rules).take(MAX_TOLD).collect();
         if missing.is_empty() {
             return None;
         }

@@ -26,8 +26,8 @@ pub(crate) use identity::{MASTERS, cluster_of_agent, cluster_of_invitation};
 pub(crate) use impersonate::{asked_to_act_as, effective};
 pub use kubeconfig::{Kubeconfig, write_private};
 pub(crate) use rbac::{
-    GROUP as RBAC_GROUP, Stored, TABLES as RBAC_TABLES, defaults as default_roles, described,
-    missing as missing_rules, quoted,
+    GROUP as RBAC_GROUP, Stored, TABLES as RBAC_TABLES, count as count_rules, defaults as default_roles,
+    described, missing as missing_rules, quoted,
 };
 pub use rbac::{PolicyRule, Rbac};
 pub(crate) use revoked::{

@@ -200,7 +200,8 @@ fn reconciled(have: &Value, wanted: &Value) -> Option<Value> {
             set(&mut new, "aggregationRule", Some(aggregation.clone()));
         }
     } else if wanted.get("rules").is_some() {
-        let lacking = missing_rules(&PolicyRule::of_role(have), &PolicyRule::of_role(wanted));
+        let (own, wanted) = (PolicyRule::of_role(have), PolicyRule::of_role(wanted));
+        let lacking: Vec<PolicyRule> = missing_rules(&own, &wanted).collect();
         if !lacking.is_empty() {
             let lacking = lacking.iter().filter_map(|rule| serde_json::to_value(rule).ok());
             let rules_: Vec<Value> = rules(have).iter().cloned().chain(lacking).collect();

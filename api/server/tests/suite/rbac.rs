@@ -630,3 +630,38 @@ async fn namespaces_are_not_deleted_all_at_once() {
         json!(["create", "delete", "get", "list", "patch", "update", "watch"])
     );
 }
+
+#[tokio::test]
+async fn a_role_of_a_million_rights_is_refused_at_once() {
+    let (server, admin) = server();
+    cluster_role(
+        &admin,
+        "author",
+        json!({}),
+        json!([rule(&[GROUP], &["roles"], &["create"])]),
+    )
+    .await;
+    bound(&admin, "", "author", "ClusterRole/author", "User/jane").await;
+    let jane = user(&server, "jane", &[]);
+    let words = |letter: &str| -> Vec<String> { (0..1000).map(|n| format!("{letter}{n}")).collect() };
+    let large = json!({"metadata": {"name": "large"},
+        "rules": [{"apiGroups": words("g"), "resources": words("r"), "verbs": words("v")}]});
+    let roles = format!("{RBAC}/namespaces/default/roles");
+    let start = std::time::Instant::now();
+    let (code, status) = jane.post(&roles, large).await;
+    assert_eq!(code, 403, "{status}");
+    assert!(start.elapsed() < std::time::Duration::from_secs(20));
+    // What is missing is told as far as somebody reads it.
+    let many = json!({"metadata": {"name": "many"}, "rules": [{"apiGroups": [""], "resources": words("r"), "verbs": ["a", "b"]}]});
+    let (code, status) = jane.post(&roles, many).await;
+    assert_eq!(code, 403);
+    let message = status["message"].as_str().unwrap();
+    assert!(
+        message.contains("is attempting to grant RBAC permissions not currently held"),
+        "{message}"
+    );
+    assert!(
+        message.contains(r#"Resources:["r0"], Verbs:["a" "b"]"#),
+        "{message}"
+    );
+}

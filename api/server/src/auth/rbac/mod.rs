@@ -9,7 +9,7 @@ mod rule;
 pub(crate) use bootstrap::defaults;
 pub(crate) use index::{GROUP, Stored, TABLES};
 pub use rule::PolicyRule;
-pub(crate) use rule::{described, missing, quoted};
+pub(crate) use rule::{count, described, missing, quoted};
 
 use index::Index;
 use parking_lot::RwLock;

@@ -103,28 +103,40 @@ impl PolicyRule {
                 .all(|url| self.non_resource_urls.iter().any(|own| covers_path(own, url)))
     }
 
-    /// Taken apart into rules of one verb and one thing each.
-    fn atoms(&self) -> Vec<Self> {
-        let mut out = vec![];
-        for group in &self.api_groups {
-            for resource in &self.resources {
-                for verb in &self.verbs {
-                    let atom = Self::resources(&[verb], group, &[resource]);
-                    if self.resource_names.is_empty() {
-                        out.push(atom);
-                        continue;
-                    }
-                    out.extend(self.resource_names.iter().map(|name| Self {
-                        resource_names: vec![name.clone()],
-                        ..atom.clone()
-                    }));
-                }
-            }
-        }
-        for url in &self.non_resource_urls {
-            out.extend(self.verbs.iter().map(|verb| Self::paths(&[verb], &[url])));
-        }
-        out
+    /// Taken apart into rules of one verb and one thing each, one after the other: all of them may be more than fit anywhere.
+    fn atoms(&self) -> impl Iterator<Item = Self> {
+        self.things().flat_map(|thing| {
+            self.verbs.iter().map(move |verb| Self {
+                verbs: vec![verb.clone()],
+                ..thing.clone()
+            })
+        })
+    }
+
+    /// Rules of one thing each, without verbs.
+    fn things(&self) -> impl Iterator<Item = Self> {
+        let resources = self.api_groups.iter().flat_map(|group| {
+            let resources = self.resources.iter();
+            resources.map(move |resource| Self::resources(&[], group, &[resource]))
+        });
+        let named = resources.flat_map(|thing| {
+            let any = self.resource_names.is_empty().then(|| thing.clone());
+            let named = self.resource_names.iter().map(move |name| Self {
+                resource_names: vec![name.clone()],
+                ..thing.clone()
+            });
+            any.into_iter().chain(named)
+        });
+        let paths = self.non_resource_urls.iter();
+        named.chain(paths.map(|url| Self::paths(&[], &[url])))
+    }
+
+    /// How many rules it is taken apart into, or things without a verb.
+    fn count(&self) -> usize {
+        let things = [&self.api_groups, &self.resources].into_iter().map(Vec::len);
+        let things = things.fold(self.resource_names.len().max(1), usize::saturating_mul);
+        let things = things.saturating_add(self.non_resource_urls.len());
+        things.saturating_mul(self.verbs.len().max(1))
     }
 
     /// The rule in one line, as messages show it (`CompactString`).
@@ -176,11 +188,14 @@ fn covers_path(rule: &str, path: &str) -> bool {
 }
 
 /// What of `wanted` no rule of `have` allows, taken apart.
-pub(crate) fn missing(have: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRule> {
+pub(crate) fn missing(have: &[PolicyRule], wanted: &[PolicyRule]) -> impl Iterator<Item = PolicyRule> {
     let atoms = wanted.iter().flat_map(PolicyRule::atoms);
-    atoms
-        .filter(|atom| !have.iter().any(|rule| rule.covers(atom)))
-        .collect()
+    atoms.filter(|atom| !have.iter().any(|rule| rule.covers(atom)))
+}
+
+/// How many rights of one verb on one thing there are in `rules`.
+pub(crate) fn count(rules: &[PolicyRule]) -> usize {
+    rules.iter().map(PolicyRule::count).fold(0, usize::saturating_add)
 }
 
 /// What of `wanted` the rules of `have` cover.
@@ -364,11 +379,30 @@ mod tests {
         ];
         for (wanted, lines) in table {
             assert_eq!(
-                described(missing(&have, &[rule(wanted.clone())])),
+                described(missing(&have, &[rule(wanted.clone())]).collect()),
                 lines,
                 "{wanted}"
             );
         }
-        assert!(missing(&PolicyRule::everything(), &have).is_empty());
+        assert_eq!(missing(&PolicyRule::everything(), &have).next(), None);
+    }
+
+    #[test]
+    fn rights_are_counted_as_they_are_taken_apart() {
+        for (value, want) in [
+            (
+                json!({"apiGroups": ["", "a"], "resources": ["b", "c", "d"], "verbs": ["e", "f"]}),
+                12,
+            ),
+            (
+                json!({"apiGroups": [""], "resources": ["b"], "resourceNames": ["x", "y"], "verbs": ["e", "f"]}),
+                4,
+            ),
+            (json!({"nonResourceURLs": ["/a", "/b"], "verbs": ["get"]}), 2),
+            (json!({"verbs": ["get"]}), 0),
+        ] {
+            let rule = rule(value.clone());
+            assert_eq!((rule.count(), rule.atoms().count()), (want, want), "{value}");
+        }
     }
 }
