@@ -38,12 +38,34 @@ pub enum PatchError {
         /// The field that identifies elements of this list.
         key: String,
     },
-    /// A directive of a strategic merge patch does not make sense.
+    /// A directive of a strategic merge patch has not the form it must have.
     #[error("{path}: {reason}")]
     BadDirective {
         /// Where the directive is.
         path: String,
         /// What is wrong with it.
+        reason: String,
+    },
+    /// The fields that a patch keeps (`$retainKeys`) are not all that it sets.
+    #[error("{path}: {name} is set by the patch and must be listed too")]
+    NotRetained {
+        /// Where the directive is.
+        path: String,
+        /// The field that is missing.
+        name: String,
+    },
+    /// A list that would be merged holds lists.
+    #[error("{path}: expected a list of objects or of scalars, found a list")]
+    ListOfLists {
+        /// Where.
+        path: String,
+    },
+    /// What a directive of a strategic merge patch asks for cannot be done there.
+    #[error("{path}: {reason}")]
+    Impossible {
+        /// Where.
+        path: String,
+        /// Why not.
         reason: String,
     },
     /// The desired object is not the live one: its identity differs.

@@ -55,6 +55,13 @@ impl<'a> Path<'a> {
         }
     }
 
+    pub(crate) fn impossible(&self, reason: impl Into<String>) -> PatchError {
+        PatchError::Impossible {
+            path: self.to_string(),
+            reason: reason.into(),
+        }
+    }
+
     pub(crate) fn bad_directive(&self, reason: impl Into<String>) -> PatchError {
         PatchError::BadDirective {
             path: self.to_string(),

@@ -37,10 +37,10 @@ pub(crate) fn whole(object: &Object<'_>, path: &Path<'_>) -> Result<Option<Whole
         Some(Document::Text(word)) if word == "delete" => Ok(Some(Whole::Delete)),
         Some(Document::Text(word)) if word == "replace" => Ok(Some(Whole::Replace)),
         Some(Document::Text(word)) if word == "merge" => {
-            Err(path.bad_directive("$patch: merge is not accepted; merging is the default, leave $patch out"))
+            Err(path.impossible("$patch: merge is not accepted; merging is the default, leave $patch out"))
         }
         Some(other) => {
-            Err(path.bad_directive(format!("$patch is {other}; it must be \"delete\" or \"replace\"")))
+            Err(path.impossible(format!("$patch is {other}; it must be \"delete\" or \"replace\"")))
         }
     }
 }

@@ -36,7 +36,11 @@ pub(crate) fn element_type(
             Document::Boolean(_) => ElementType::Boolean,
             Document::Number(number) if number.is_f64() => ElementType::Float,
             Document::Number(_) => ElementType::Integer,
-            Document::Null | Document::List(_) => {
+            Document::List(_) => {
+                let path = path.to_string();
+                return Err(PatchError::ListOfLists { path });
+            }
+            Document::Null => {
                 return Err(path.wrong_type("a list of objects or of scalars", element));
             }
         };
@@ -87,8 +91,7 @@ pub(super) fn merge_elements<'a>(
         (None, _) => Ok(Merged::default()),
         (Some(ElementType::Object), Some(key)) => merge_by_key(items, changes, key, field, mode, path),
         (Some(ElementType::Object), None) => {
-            Err(path
-                .bad_directive("this list holds scalars, it cannot merge objects: they have no merge key"))
+            Err(path.impossible("this list holds scalars, it cannot merge objects: they have no merge key"))
         }
         (Some(_), Some(key)) => Err(path.missing_key(key)),
         (Some(_), None) => Ok(merge_scalars(items, changes)),
@@ -103,9 +106,7 @@ pub(super) fn delete_scalars(
 ) -> Result<(), PatchError> {
     match element_type(&[items, doomed], path)? {
         None => Ok(()),
-        Some(ElementType::Object) => {
-            Err(path.bad_directive("only scalars can be deleted from a list this way"))
-        }
+        Some(ElementType::Object) => Err(path.impossible("only scalars can be deleted from a list this way")),
         Some(_) => {
             let doomed = Positions::new(doomed.iter().collect());
             items.retain(|item| doomed.of(item).is_none());

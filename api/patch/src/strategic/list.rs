@@ -129,7 +129,7 @@ fn check_order(
         if !listed {
             let reason =
                 format!("{wanted} is missing from $setElementOrder, or stands there in another order");
-            return Err(path.index(at).bad_directive(reason));
+            return Err(path.index(at).impossible(reason));
         }
     }
     Ok(())

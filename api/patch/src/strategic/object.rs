@@ -113,16 +113,17 @@ fn retain_keys<'a>(
         return Ok(());
     }
     let Document::List(retained) = &retained else {
-        return Err(path
-            .field(RETAIN_KEYS)
-            .wrong_type("a list of field names", &retained));
+        let reason = format!("expected a list of field names, found {}", retained.type_name());
+        return Err(path.field(RETAIN_KEYS).bad_directive(reason));
     };
     let listed = |name: &str| retained.iter().any(|entry| entry.as_text() == Some(name));
     for (name, change) in patch.iter() {
         let parallel = name.starts_with(DELETE_FROM_PRIMITIVE_LIST) || name.starts_with(SET_ELEMENT_ORDER);
         if !change.is_null() && !parallel && !listed(name) {
-            let reason = format!("{name} is set by the patch and must be listed too");
-            return Err(path.field(RETAIN_KEYS).bad_directive(reason));
+            return Err(PatchError::NotRetained {
+                path: path.field(RETAIN_KEYS).to_string(),
+                name: name.to_string(),
+            });
         }
     }
     target.retain(|name, _| listed(name));

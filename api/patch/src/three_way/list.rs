@@ -36,7 +36,7 @@ pub(super) fn diff_lists<'a>(
         (Some(ElementType::Object), Some(key)) => diff_by_key(original, modified, key, field, pass, path)?,
         (Some(ElementType::Object), None) => {
             let reason = "this list holds scalars, it cannot merge objects: they have no merge key";
-            return Err(path.bad_directive(reason));
+            return Err(path.impossible(reason));
         }
         _ => {
             let (added, removed) = diff_scalars(original, modified, pass);

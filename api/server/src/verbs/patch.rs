@@ -1,6 +1,7 @@
 //! `PATCH`: JSON patch, JSON merge patch and strategic merge patch; server-side apply is in [`super::apply`].
 
 use bytes::Bytes;
+use roundhouse_patch::PatchError;
 use serde_json::Value;
 
 use super::{
@@ -117,6 +118,15 @@ pub(super) fn patcher(resource: &Resource, media: &str, body: &[u8]) -> Result<P
                     let message = format!("a JSON patch may have at most {MAX_OPERATIONS} operations");
                     Err(ApiError::new(413, "RequestEntityTooLarge", message))
                 }
+                Some(list)
+                    if !list
+                        .iter()
+                        .all(|operation| operation.is_object() || operation.is_null()) =>
+                {
+                    Err(ApiError::bad_request(
+                        "the operations of a JSON patch must be objects",
+                    ))
+                }
                 Some(_) => Ok(Patch::Json(value)),
             }
         }
@@ -161,8 +171,22 @@ impl Patch {
                 roundhouse_patch::json_merge(value, &patch.value);
                 Ok(())
             }
-            Self::Strategic(patch, node) => roundhouse_patch::strategic_merge(value, &patch.value, node)
-                .map_err(|e| ApiError::bad_request(e.to_string())),
+            Self::Strategic(patch, node) => {
+                roundhouse_patch::strategic_merge(value, &patch.value, node).map_err(|e| unmerged(&e))
+            }
         }
+    }
+}
+
+/// Why a strategic merge patch does not apply (`interpretStrategicMergePatchError`): only of directives of wrong form Kubernetes
+/// says that the request is bad.
+fn unmerged(error: &PatchError) -> ApiError {
+    let message = error.to_string();
+    match error {
+        PatchError::BadDirective { .. } | PatchError::TooDeep { .. } => ApiError::bad_request(message),
+        PatchError::NotRetained { .. } | PatchError::ListOfLists { .. } => {
+            ApiError::new(422, "Invalid", message)
+        }
+        _ => ApiError::unclassified(message),
     }
 }
