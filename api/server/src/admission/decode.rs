@@ -1,5 +1,7 @@
 //! From a body to an object of the kind the path asks for.
 
+use std::collections::HashSet;
+
 use roundhouse_patch::managed::BuiltIn;
 use serde_json::Value;
 
@@ -61,6 +63,7 @@ pub(crate) fn sanitize(
 ) -> Result<Vec<String>, ApiError> {
     let dropped = unknown_fields(resource, value)?;
     object::meta_mut(value);
+    let dedup = join_owners(value);
     let twice = duplicates
         .iter()
         .map(|field| format!("duplicate field {field:?}"));
@@ -77,9 +80,37 @@ pub(crate) fn sanitize(
             );
             Err(ApiError::bad_request(message))
         }
-        FieldValidation::Warn => Ok(complaints),
-        _ => Ok(vec![]),
+        FieldValidation::Warn => Ok(complaints.into_iter().chain(dedup).collect()),
+        _ => Ok(dedup.into_iter().collect()),
     }
+}
+
+/// Drops references to owners that are there already, and returns what Kubernetes warns with.
+fn join_owners(value: &mut Value) -> Option<String> {
+    let owners = object::meta_mut(value)?
+        .get_mut("ownerReferences")?
+        .as_array_mut()?;
+    let (mut seen, mut twice) = (HashSet::new(), vec![]);
+    owners.retain(|owner| {
+        let is_new = seen.insert(owner.to_string());
+        if !is_new {
+            twice.push(
+                owner
+                    .get("uid")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned(),
+            );
+        }
+        is_new
+    });
+    (!twice.is_empty()).then(|| {
+        format!(
+            "metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject \
+             such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            twice.join(", ")
+        )
+    })
 }
 
 /// Drops what the kind does not know, and returns where it was. Checks the types of built-in kinds and of metadata.

@@ -200,6 +200,19 @@ pub(crate) fn check_metadata_update(new: &mut Value, old: &Value) -> Vec<Cause> 
     let mut out = vec![];
     let old_entry = |key: &str| object::at(old, &["metadata", key]).cloned();
     let deleting = object::is_deleting(old);
+    let (grace, had) = (
+        "deletionGracePeriodSeconds",
+        old_entry("deletionGracePeriodSeconds"),
+    );
+    let asked = object::at(new, &["metadata", grace])
+        .filter(|asked| !asked.is_null() && Some(*asked) != had.as_ref());
+    if let Some(asked) = asked {
+        out.push(Cause::invalid_value(
+            format!("metadata.{grace}"),
+            Some(asked),
+            "field is immutable",
+        ));
+    }
     for key in ["uid", "deletionTimestamp"] {
         let have = meta(new, key);
         // Only a delete marks an object; the mark of one being deleted stays whatever is sent.
@@ -212,7 +225,7 @@ pub(crate) fn check_metadata_update(new: &mut Value, old: &Value) -> Vec<Cause> 
         }
         set_meta(new, key, old_entry(key));
     }
-    for key in ["creationTimestamp", "deletionGracePeriodSeconds", "generateName"] {
+    for key in ["creationTimestamp", grace] {
         set_meta(new, key, old_entry(key));
     }
     if deleting {

@@ -27,6 +27,7 @@ const fn kind(group: &'static str, version: &'static str, kind: &'static str, pl
         create_on_update: false,
         version_required: false,
         returns_deleted: false,
+        status_keeps_metadata: false,
         keeps_status_on_create: false,
         orphans: false,
         review: false,
@@ -88,6 +89,10 @@ impl Row {
         self.quirks.returns_deleted = true;
         self
     }
+    const fn status_keeps_metadata(mut self) -> Self {
+        self.quirks.status_keeps_metadata = true;
+        self
+    }
     const fn orphans(mut self) -> Self {
         self.quirks.orphans = true;
         self
@@ -134,11 +139,11 @@ const ROWS: &[Row] = &[
     kind(ADMISSION, "v1", "MutatingAdmissionPolicy", "mutatingadmissionpolicies").cluster().generation().version_required(),
     kind(ADMISSION, "v1", "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings").cluster().generation().version_required(),
     kind(ADMISSION, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations").cluster().generation().version_required(),
-    kind(ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies").cluster().status().generation().version_required(),
+    kind(ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies").cluster().status().status_keeps_metadata().generation().version_required(),
     kind(ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings").cluster().generation().version_required(),
     kind(ADMISSION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations").cluster().generation().version_required(),
     kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions").short(&["crd", "crds"]).cluster().status().generation().version_required(),
-    kind("apiregistration.k8s.io", "v1", "APIService", "apiservices").cluster().status().version_required(),
+    kind("apiregistration.k8s.io", "v1", "APIService", "apiservices").cluster().status().status_keeps_metadata().version_required(),
     kind("apps", "v1", "ControllerRevision", "controllerrevisions"),
     kind("apps", "v1", "DaemonSet", "daemonsets").short(&["ds"]).all().status().generation(),
     kind("apps", "v1", "Deployment", "deployments").short(&["deploy"]).all().status().scale().generation_of_annotations(),
@@ -167,11 +172,11 @@ const ROWS: &[Row] = &[
     kind(RBAC, "v1", "Role", "roles").create_on_update(),
     kind(RBAC, "v1", "RoleBinding", "rolebindings").create_on_update(),
     kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses").short(&["pc"]).cluster().generation(),
-    kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers").cluster().version_required(),
-    kind("storage.k8s.io", "v1", "CSINode", "csinodes").cluster().version_required(),
+    kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers").cluster().version_required().returns_deleted(),
+    kind("storage.k8s.io", "v1", "CSINode", "csinodes").cluster().version_required().returns_deleted(),
     kind("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities").version_required(),
-    kind("storage.k8s.io", "v1", "StorageClass", "storageclasses").short(&["sc"]).cluster(),
-    kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments").cluster().status().version_required(),
+    kind("storage.k8s.io", "v1", "StorageClass", "storageclasses").short(&["sc"]).cluster().returns_deleted(),
+    kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments").cluster().status().status_keeps_metadata().version_required().returns_deleted(),
 ];
 
 /// Every built-in kind, shared by all servers of the process, in the order discovery lists them.

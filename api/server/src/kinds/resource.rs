@@ -44,6 +44,8 @@ pub(crate) struct Quirks {
     pub(crate) version_required: bool,
     /// `DELETE` answers with the object rather than a `Status`.
     pub(crate) returns_deleted: bool,
+    /// Who writes the status does not write metadata.
+    pub(crate) status_keeps_metadata: bool,
     /// The status sent with a create is kept.
     pub(crate) keeps_status_on_create: bool,
     /// `DELETE` orphans dependents unless asked otherwise.
@@ -95,6 +97,18 @@ pub(crate) struct Resource {
 
 impl Resource {
     /// `apiVersion` of objects.
+    /// What of the metadata who writes the status does not write; `None` if that is all of it.
+    pub(crate) fn kept_with_status(&self) -> Option<&'static [&'static str]> {
+        if self.custom.is_some() || self.quirks.status_keeps_metadata {
+            return None;
+        }
+        Some(match (&*self.group, &*self.kind) {
+            ("apps", "Deployment") => &["labels"],
+            ("", "Pod") => &["ownerReferences"],
+            _ => &[],
+        })
+    }
+
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_string()

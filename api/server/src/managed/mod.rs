@@ -78,10 +78,25 @@ pub(crate) fn scope(resource: &Resource, part: Part) -> Scope {
     match part {
         Part::Main if resource.status => Scope::Without(FieldSet::of(&[&[Step::field("status")]])),
         Part::Main => Scope::all(),
-        Part::Status | Part::Approval => Scope::Only(Step::field("status")),
+        Part::Status => of_status(resource),
+        Part::Approval => Scope::Only(Step::field("status")),
         Part::Finalize | Part::Ephemeral | Part::Resize => Scope::Only(Step::field("spec")),
         Part::Binding => Scope::all(),
     }
+}
+
+/// The fields that a write of the status can own.
+fn of_status(resource: &Resource) -> Scope {
+    let Some(keys) = resource.kept_with_status() else {
+        return Scope::Only(Step::field("status"));
+    };
+    let keys: Vec<[Step; 2]> = keys
+        .iter()
+        .map(|key| [Step::field("metadata"), Step::field(key)])
+        .collect();
+    let spec = [Step::field("spec")];
+    let paths: Vec<&[Step]> = keys.iter().map(|path| &path[..]).chain([&spec[..]]).collect();
+    Scope::Without(FieldSet::of(&paths))
 }
 
 /// The entries of an object; none if they do not read.

@@ -20,6 +20,8 @@ pub(crate) enum Format {
 pub(crate) struct Output {
     pub(crate) format: Format,
     pub(crate) yaml: bool,
+    /// Whether the metadata asked for is that of a list.
+    pub(crate) list: bool,
     /// OpenAPI v2 in protobuf.
     pub(crate) swagger: bool,
 }
@@ -79,6 +81,7 @@ fn entry_output(entry: &str) -> Option<Output> {
     Some(Output {
         format,
         yaml,
+        list: kind == "PartialObjectMetadataList",
         swagger: false,
     })
 }

@@ -56,8 +56,7 @@ pub(crate) fn note_duplicates(bytes: &[u8]) -> Result<Noted, ApiError> {
     Ok(noted)
 }
 
-/// Reads an object from a JSON, YAML or protobuf body; fields that come twice are noted of JSON only, the others have
-/// none.
+/// Reads an object from a JSON, YAML or protobuf body; fields that come twice are noted, of which protobuf has none.
 ///
 /// # Errors
 /// 400 if it is malformed or no object, 415 if the media type is none of them.
@@ -73,14 +72,13 @@ pub(crate) fn parse_object(media: &str, bytes: &[u8]) -> Result<Noted, ApiError>
             ));
         }
     };
-    let plain = |value| Noted {
-        value,
-        duplicates: vec![],
-    };
     let noted = match format {
         BodyFormat::Json => note_duplicates(bytes)?,
-        BodyFormat::Yaml => plain(crate::yaml::parse(bytes)?),
-        BodyFormat::Protobuf => plain(super::protobuf::parse(bytes)?),
+        BodyFormat::Yaml => crate::yaml::parse(bytes)?,
+        BodyFormat::Protobuf => Noted {
+            value: super::protobuf::parse(bytes)?,
+            duplicates: vec![],
+        },
     };
     if !noted.value.is_object() {
         return Err(ApiError::bad_request(

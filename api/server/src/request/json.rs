@@ -1,8 +1,8 @@
-//! JSON, read in one pass with the fields that come twice: the last one counts, the sender may be told.
+//! JSON, and what else reads as it, in one pass with the fields that come twice: the last one counts, the sender may be told.
 
 use std::{cell::RefCell, fmt};
 
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use crate::schema::Path;
@@ -23,18 +23,22 @@ pub(crate) struct Noted {
 /// # Errors
 /// If it is malformed.
 pub(crate) fn read(bytes: &[u8]) -> Result<Noted, serde_json::Error> {
-    let duplicates = RefCell::new(vec![]);
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let root = Node {
-        path: Path::Root(""),
-        duplicates: &duplicates,
-    };
-    let value = root.deserialize(&mut deserializer)?;
-    deserializer.end()?;
-    Ok(Noted {
-        value,
-        duplicates: duplicates.into_inner(),
-    })
+    serde_json::from_slice(bytes)
+}
+
+impl<'de> Deserialize<'de> for Noted {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let duplicates = RefCell::new(vec![]);
+        let root = Node {
+            path: Path::Root(""),
+            duplicates: &duplicates,
+        };
+        let value = root.deserialize(deserializer)?;
+        Ok(Self {
+            value,
+            duplicates: duplicates.into_inner(),
+        })
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -72,6 +76,14 @@ impl<'de> Visitor<'de> for Node<'_> {
 
     fn visit_unit<E: Error>(self) -> Result<Value, E> {
         Ok(Value::Null)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.deserialize(deserializer)
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {

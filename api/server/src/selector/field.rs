@@ -84,12 +84,25 @@ impl FieldSelector {
             let have = match path.as_slice() {
                 ["metadata", "name"] => key.name.to_string(),
                 ["metadata", "namespace"] => key.namespace.to_string(),
-                path => crate::object::at(&object, path)
-                    .map(scalar)
-                    .unwrap_or_else(|| default_of(path)),
+                ["source"] => source(&object),
+                ["status", "successful"] => value_at(&object, &["status", "succeeded"]),
+                path => value_at(&object, path),
             };
             (have == term.value) == term.equal
         })
+    }
+}
+
+fn value_at(object: &Value, path: &[&str]) -> String {
+    let value = crate::object::at(object, path);
+    value.map_or_else(|| default_of(path), scalar)
+}
+
+/// Who tells of an event: newer ones say it elsewhere.
+fn source(event: &Value) -> String {
+    match value_at(event, &["source", "component"]) {
+        component if component.is_empty() => value_at(event, &["reportingComponent"]),
+        component => component,
     }
 }
 
@@ -105,7 +118,7 @@ fn scalar(value: &Value) -> String {
 fn default_of(path: &[&str]) -> String {
     match path {
         ["spec", "unschedulable" | "hostNetwork"] => "false".into(),
-        ["status", "successful" | "replicas"] => "0".into(),
+        ["status", "succeeded" | "replicas"] => "0".into(),
         _ => String::new(),
     }
 }

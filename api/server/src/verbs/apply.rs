@@ -20,7 +20,7 @@ use crate::{
     kinds::{Resource, ScalePaths},
     managed::{Writer, scope, subresource, topology},
     object::{self, meta, set_meta},
-    request::{FieldValidation, MAX_BODY, MAX_DEPTH, parse_json, too_deep},
+    request::{FieldValidation, MAX_BODY, MAX_DEPTH, Noted, note_duplicates, too_deep},
     server::Core,
     service::Reply,
     store::Record,
@@ -33,7 +33,7 @@ pub(super) fn apply_scale(
     paths: &ScalePaths,
     body: &Bytes,
 ) -> Result<Value, ApiError> {
-    let scale = parse(body)?;
+    let scale = parse(body)?.value;
     check_scale(&scale)?;
     check_name(call, &scale)?;
     let resource = &call.resource;
@@ -67,8 +67,12 @@ pub(super) fn apply_scale(
 /// Applies the configuration in the body; creates the object if there is none.
 pub(super) fn apply(core: &Core, call: &Call, part: Part, body: &Bytes) -> Result<Reply, ApiError> {
     let resource = &call.resource;
-    let config = configuration(resource, body)?;
+    let Noted {
+        value: config,
+        duplicates,
+    } = configuration(resource, body)?;
     fits(call, &config)?;
+    let warnings = complain(call.query.field_validation, &duplicates)?;
     let (api_version, now) = (resource.api_version(), rfc3339((core.clock)()));
     let request = request(call, subresource(part), &api_version, &now);
     let scope = scope(resource, part);
@@ -104,7 +108,7 @@ pub(super) fn apply(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
             return match create(core, call, &value, &intent) {
                 // Somebody else created it in between: apply to that.
                 Err(error) if error.reason == "AlreadyExists" && tries < TRIES => continue,
-                stored => Ok(written(core, call, 201, stored?)),
+                stored => Ok(written(core, call, 201, stored?).warn(warnings)),
             };
         };
         let conditional = pin(resource, &mut value, &config, &record)?;
@@ -112,7 +116,7 @@ pub(super) fn apply(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
             Err(Refusal::Raced) if tries < TRIES && !conditional => {}
             Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),
-            Ok(stored) => return Ok(written(core, call, 200, stored)),
+            Ok(stored) => return Ok(written(core, call, 200, stored).warn(warnings)),
         }
     }
 }
@@ -140,12 +144,12 @@ fn pin(resource: &Resource, value: &mut Value, config: &Value, record: &Record) 
 }
 
 /// Reads an object. JSON is tried first: kubectl sends it, and not all of it is YAML.
-fn parse(body: &[u8]) -> Result<Value, ApiError> {
-    let config = match parse_json(body) {
+fn parse(body: &[u8]) -> Result<Noted, ApiError> {
+    let config = match note_duplicates(body) {
         Ok(config) => config,
         Err(_) => crate::yaml::parse(body)?,
     };
-    if !config.is_object() {
+    if !config.value.is_object() {
         return Err(ApiError::bad_request(
             "an applied configuration must be an object",
         ));
@@ -154,8 +158,9 @@ fn parse(body: &[u8]) -> Result<Value, ApiError> {
 }
 
 /// Reads a configuration of this kind.
-fn configuration(resource: &Resource, body: &[u8]) -> Result<Value, ApiError> {
-    let config = parse(body)?;
+fn configuration(resource: &Resource, body: &[u8]) -> Result<Noted, ApiError> {
+    let noted = parse(body)?;
+    let config = &noted.value;
     let text = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
     if text("kind") != resource.kind {
         return Err(ApiError::bad_request(format!(
@@ -171,10 +176,27 @@ fn configuration(resource: &Resource, body: &[u8]) -> Result<Value, ApiError> {
             resource.api_version()
         )));
     }
-    if object::at(&config, &["metadata", "managedFields"]).is_some_and(|m| !m.is_null()) {
+    if object::at(config, &["metadata", "managedFields"]).is_some_and(|m| !m.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
-    Ok(config)
+    Ok(noted)
+}
+
+/// What a sender is warned of who has fields come twice, or why that is refused.
+fn complain(validation: FieldValidation, duplicates: &[String]) -> Result<Vec<String>, ApiError> {
+    let twice = duplicates
+        .iter()
+        .map(|field| format!("duplicate field {field:?}"));
+    match validation {
+        FieldValidation::Ignore => Ok(vec![]),
+        FieldValidation::Strict if !duplicates.is_empty() => {
+            let twice = twice.collect::<Vec<_>>().join(", ");
+            Err(ApiError::bad_request(format!(
+                "error strict decoding YAML: {twice}"
+            )))
+        }
+        FieldValidation::Strict | FieldValidation::Warn => Ok(twice.collect()),
+    }
 }
 
 /// The configuration must fit the kind as a whole: what it does not know cannot be owned.

@@ -37,6 +37,8 @@ pub(crate) struct DeleteOptions {
     pub(crate) propagation: Option<Propagation>,
     pub(crate) grace_seconds: Option<i64>,
     pub(crate) dry_run: bool,
+    /// Whether dependents are to go by `orphanDependents: false`: who says it so is told where the object is held.
+    pub(crate) asks_for_dependents: bool,
 }
 
 impl DeleteOptions {
@@ -48,8 +50,8 @@ impl DeleteOptions {
             dry_run: query.dry_run,
             ..Self::default()
         };
-        if query.orphan_dependents == Some(true) {
-            options.propagation = Some(Propagation::Orphan);
+        if let Some(orphan) = query.orphan_dependents {
+            options.orphan_dependents(orphan);
         }
         if body.is_empty() {
             return Ok(options);
@@ -75,6 +77,15 @@ impl DeleteOptions {
         Ok(options)
     }
 
+    /// What was said before there were policies.
+    fn orphan_dependents(&mut self, orphan: bool) {
+        self.asks_for_dependents = !orphan;
+        self.propagation = Some(match orphan {
+            true => Propagation::Orphan,
+            false => Propagation::Background,
+        });
+    }
+
     fn read(&mut self, value: &Value) -> Result<(), ApiError> {
         let text = |path: &[&str]| object::text(value, path).map(str::to_owned);
         self.uid = text(&["preconditions", "uid"]);
@@ -88,8 +99,8 @@ impl DeleteOptions {
             if value.get("orphanDependents").is_some_and(|o| !o.is_null()) {
                 causes.push(both_policies());
             }
-        } else if value.get("orphanDependents") == Some(&Value::Bool(true)) {
-            self.propagation = Some(Propagation::Orphan);
+        } else if let Some(orphan) = value.get("orphanDependents").and_then(Value::as_bool) {
+            self.orphan_dependents(orphan);
         }
         if let Some(seconds) = value.get("gracePeriodSeconds").and_then(Value::as_i64) {
             self.grace_seconds = Some(seconds);
@@ -118,6 +129,7 @@ pub(super) fn delete(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, Ap
     let options = DeleteOptions::parse(call, body)?;
     let resource = &call.resource;
     match remove(core, resource, &call.key(), &options)? {
+        Deleted::Held(value) if options.asks_for_dependents => Ok(shaped(core, call, 202, value)),
         Deleted::Held(value) => Ok(shaped(core, call, 200, value)),
         Deleted::Gone(value) if resource.quirks.returns_deleted => Ok(shaped(core, call, 200, value)),
         Deleted::Gone(value) => {

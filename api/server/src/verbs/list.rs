@@ -54,7 +54,9 @@ pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
             "specifying resource version is not allowed when using continue",
         ));
     }
-    let exact = asked.filter(|_| query.version_match == Some(VersionMatch::Exact));
+    // Of a limited list a version means that one also where nothing is said of it (`shouldDelegateList`).
+    let legacy = |version: &u64| query.version_match.is_none() && query.limit.is_some() && *version > 0;
+    let exact = asked.filter(|version| query.version_match == Some(VersionMatch::Exact) || legacy(version));
     check_reached(core, asked)?;
     let mut range = Range {
         table: call.resource.table.clone(),

@@ -23,7 +23,7 @@ use crate::{
     error::ApiError,
     kinds::Resource,
     managed::{Writer, subresource},
-    request::{Output, Query, ResourcePath},
+    request::{Format, Output, Query, ResourcePath},
     server::Core,
     service::Reply,
     store::Key,
@@ -164,6 +164,19 @@ pub(crate) fn dispatch(core: &Arc<Core>, call: &Call, body: &Bytes) -> Result<Re
     reply
 }
 
+/// Metadata alone is that of one object or that of a list, as the answer is.
+fn check_shape(call: &Call) -> Result<(), ApiError> {
+    let is_list = matches!(call.verb, "list" | "deletecollection");
+    if call.output.format != Format::Metadata || call.verb == "watch" || call.output.list == is_list {
+        return Ok(());
+    }
+    let message = match is_list {
+        true => "you requested PartialObjectMetadata, but the requested object is a list",
+        false => "you requested PartialObjectMetadataList, but the requested object is not a list",
+    };
+    Err(ApiError::new(406, "NotAcceptable", message))
+}
+
 fn route(core: &Arc<Core>, call: &Call, body: &Bytes) -> Result<Reply, ApiError> {
     let resource = &call.resource;
     if !resource.namespaced && call.path.namespace.is_some() {
@@ -178,6 +191,7 @@ fn route(core: &Arc<Core>, call: &Call, body: &Bytes) -> Result<Reply, ApiError>
             _ => Err(ApiError::method_not_allowed()),
         };
     }
+    check_shape(call)?;
     let across = resource.namespaced && call.path.namespace.is_none();
     if across && !matches!(call.verb, "list" | "watch") {
         let error = if call.path.name.is_some() {

@@ -8,6 +8,7 @@ use crate::{
     admission::{decode, sanitize},
     auth::{Action, Attributes, Identity},
     error::{ApiError, Cause},
+    kinds::Resource,
     object::{at, meta, set, text},
     server::Core,
     service::Reply,
@@ -24,17 +25,17 @@ pub(super) fn review(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, Ap
         &noted.duplicates,
     )?;
     let who = &*call.identity;
+    let mut causes = with_metadata(&call.resource, &value);
     let status = match &*call.resource.kind {
         "SelfSubjectReview" => json!({"userInfo": who.to_user_info()}),
         "SelfSubjectRulesReview" => rules(core, who, &value)?,
         "TokenReview" => token(core, &value)?,
-        "SelfSubjectAccessReview" => access(core, call, who, &value, vec![])?,
+        "SelfSubjectAccessReview" => access(core, call, who, &value, causes)?,
         kind => {
-            let mut causes = vec![];
             let somebody = subject(&value);
             if somebody.user.is_empty() && somebody.groups.is_empty() {
                 let why = "at least one of user or group must be specified";
-                causes.push(Cause::invalid_value("spec.user", Some(&"".into()), why));
+                causes.insert(0, Cause::invalid_value("spec.user", Some(&"".into()), why));
             }
             if kind == "LocalSubjectAccessReview" {
                 causes.extend(local(call, &mut value));
@@ -44,6 +45,19 @@ pub(super) fn review(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, Ap
     };
     set(&mut value, "status", Some(status));
     Ok(Reply::with(201, value))
+}
+
+/// A question whether something is allowed has no metadata, but a local one its namespace.
+fn with_metadata(resource: &Resource, value: &Value) -> Vec<Cause> {
+    let is_allowed = |key: &str| match key {
+        "creationTimestamp" | "managedFields" => true,
+        "namespace" => resource.kind == "LocalSubjectAccessReview",
+        _ => false,
+    };
+    let metadata = value.get("metadata").and_then(Value::as_object);
+    let unwanted = metadata.filter(|metadata| metadata.keys().any(|key| !is_allowed(key)));
+    let cause = unwanted.map(|_| Cause::invalid_value("metadata", value.get("metadata"), "must be empty"));
+    cause.into_iter().collect()
 }
 
 fn words(value: Option<&Value>) -> Vec<String> {

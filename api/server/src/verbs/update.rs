@@ -224,8 +224,10 @@ pub(crate) fn store_update(
     }
     let mut causes = check_metadata_update(&mut new, &old);
     causes.extend(complete(core, resource, &mut new, Some(&old)));
-    if part == Part::Main {
+    if matches!(part, Part::Main | Part::Status) {
         causes.extend(check_metadata(resource, &new));
+    }
+    if part == Part::Main {
         causes.extend(check_immutable(resource, &old, &new));
     }
     if asks && part != Part::Main {
@@ -244,8 +246,11 @@ pub(crate) fn store_update(
         let conflict = core.name_conflict(&new);
         crd::establish(&mut new, conflict.as_deref(), &rfc3339((core.clock)()));
     }
-    let generation = next_generation(resource, Some(&old), &new);
-    set_meta(&mut new, "generation", generation.map(Value::from));
+    let generation = match part {
+        Part::Status => object::at(&old, &["metadata", "generation"]).cloned(),
+        _ => next_generation(resource, Some(&old), &new).map(Value::from),
+    };
+    set_meta(&mut new, "generation", generation);
     recorded.record(Some(&old), &mut new);
     set_meta(
         &mut new,
@@ -327,6 +332,13 @@ fn confine(resource: &Resource, old: &Value, mut new: Value, part: Part) -> Valu
         Part::Status => {
             let mut kept = old.clone();
             object::set(&mut kept, "status", new.get("status").cloned());
+            if let Some(keys) = resource.kept_with_status() {
+                let metadata = new.as_object_mut().and_then(|new| new.remove("metadata"));
+                object::set(&mut kept, "metadata", metadata);
+                for key in keys {
+                    set_meta(&mut kept, key, object::at(old, &["metadata", key]).cloned());
+                }
+            }
             kept
         }
         Part::Approval => {
