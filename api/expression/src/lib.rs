@@ -16,7 +16,7 @@ use kube_cel::KubeCelExt;
 use kube_cel::cel::common::ast::IdedExpr;
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, Value as CelValue};
-use metering::{Meter, Metered};
+use metering::{Meter, Metered, Terms};
 use serde_json::Value;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,10 +25,13 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Longest expression, in bytes.
 const MAX_TEXT: usize = 2048;
+/// Longest rule of a definition, in bytes.
+const MAX_RULE: usize = 2 * MAX_TEXT;
 /// Deepest nesting of an expression, as the parser counts it, and of its brackets.
 const MAX_NESTING: u16 = 24;
-/// Parser and interpreter recurse, and take up to 100 KiB a level in a build without optimisation.
-const STACK: usize = 64 * 1024 * 1024;
+/// Parser and interpreter recurse, and take up to 100 KiB a level in a build without optimisation. No more memory is taken than
+/// is used.
+const STACK: usize = 128 * 1024 * 1024;
 /// What expressions are evaluated on is at most this large, in bytes of memory by rough count.
 const MAX_OBJECT: u64 = 512 * 1024;
 /// What one evaluation may touch, in bytes.
@@ -38,8 +41,13 @@ const BUDGET: u64 = 8 * 1024 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// It is too long.
-    #[error("the expression has {0} bytes, more than the limit of {MAX_TEXT}")]
-    TooLong(usize),
+    #[error("the expression has {bytes} bytes, more than the limit of {limit}")]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        limit: usize,
+    },
     /// It does not parse.
     #[error("{line}:{column}: {reason}")]
     Syntax {
@@ -63,8 +71,9 @@ pub enum Invalid {
     Unavailable(String),
     /// It is too deep.
     #[error(
-        "the expression nests too deeply, or has more than {} loops or {} inside one another",
+        "the expression nests too deeply, or has more than {} loops ({} in a rule of a definition) or {} inside one another",
         metering::MAX_LOOPS,
+        metering::MAX_RULE_LOOPS,
         metering::MAX_LOOP_DEPTH
     )]
     TooDeep,
@@ -94,7 +103,7 @@ pub enum Failure {
 #[derive(Debug)]
 pub struct Expression {
     expression: IdedExpr,
-    loops: Metered,
+    metered: Metered,
 }
 
 impl Expression {
@@ -103,19 +112,104 @@ impl Expression {
     /// # Errors
     /// [`Invalid`] says why it can never be evaluated.
     pub fn compile(text: &str, variables: &[&str]) -> Result<Self, Invalid> {
-        if text.len() > MAX_TEXT {
-            return Err(Invalid::TooLong(text.len()));
-        }
-        if bracket_depth(text) > usize::from(MAX_NESTING) {
-            return Err(Invalid::TooDeep);
-        }
-        // The parser panics where its own count of the depth goes wrong.
-        let parser = Parser::new().max_recursion_depth(MAX_NESTING);
-        let parsed = catch_unwind(AssertUnwindSafe(|| parser.parse(text))).map_err(|_| Invalid::TooDeep)?;
-        let mut expression = parsed.map_err(|errors| syntax(&errors.to_string()))?;
-        let loops = metering::meter(&mut expression, variables)?;
-        Ok(Expression { expression, loops })
+        let mut expression = parse(text, MAX_TEXT)?;
+        let terms = Terms {
+            variables,
+            is_open: false,
+            loops: metering::MAX_LOOPS,
+        };
+        let metered = metering::meter(&mut expression, terms)?;
+        Ok(Expression { expression, metered })
     }
+
+    /// Compiles a rule of a definition, over `self` and `oldSelf`; needs the stack of [`with_stack`]. What else it names comes
+    /// to light when it is evaluated.
+    ///
+    /// # Errors
+    /// [`Invalid`] says why it can never be evaluated.
+    pub fn of_rule(text: &str) -> Result<Self, Invalid> {
+        let mut expression = parse(text, MAX_RULE)?;
+        let terms = Terms {
+            variables: &["self", "oldSelf"],
+            is_open: true,
+            loops: metering::MAX_RULE_LOOPS,
+        };
+        let metered = metering::meter(&mut expression, terms)?;
+        Ok(Expression { expression, metered })
+    }
+
+    /// How deep it nests.
+    pub fn depth(&self) -> usize {
+        self.metered.depth
+    }
+
+    /// Whether it has loops, or functions whose work is more than what they are given: without them nothing about an expression
+    /// costs more than its text and its values are large.
+    pub fn is_costly(&self) -> bool {
+        self.metered.is_costly
+    }
+
+    /// Evaluates over these variables, touching no more than what is left of `allowance`.
+    ///
+    /// # Errors
+    /// [`Failure`] says why there is no result.
+    pub fn evaluate(
+        &self,
+        variables: &[(&str, CelValue)],
+        allowance: &Allowance,
+    ) -> Result<CelValue, Failure> {
+        let given = allowance.give(u64::MAX);
+        if given == 0 {
+            return Err(Failure::Budget);
+        }
+        let weight = variables.iter().map(|(_, value)| convert::weight(value)).sum();
+        let meter = Arc::new(Meter::new(
+            given,
+            weight,
+            metering::RULE_ROUND,
+            self.metered.count(),
+        ));
+        let outcome = self.run(variables, &meter);
+        allowance.spend(meter.spent(given));
+        match meter.is_spent() {
+            true => Err(Failure::Budget),
+            false => outcome,
+        }
+    }
+
+    fn run(&self, variables: &[(&str, CelValue)], meter: &Arc<Meter>) -> Result<CelValue, Failure> {
+        let mut context = Context::default().with_all();
+        self.metered.install(&mut context, meter);
+        context.add_function("hasConditions", |status: CelValue| {
+            convert::has_conditions(&status)
+        });
+        for (name, value) in variables {
+            context.add_variable_from_value(*name, value.clone());
+        }
+        // The interpreter panics where it is unfinished; that is the expression's failure, not ours.
+        let evaluate = || CelValue::resolve(&self.expression, &context);
+        match catch_unwind(AssertUnwindSafe(evaluate)) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(Failure::Evaluation(first_line(&error.to_string()))),
+            Err(_) => Err(Failure::Evaluation(
+                "the interpreter cannot evaluate this".to_owned(),
+            )),
+        }
+    }
+}
+
+fn parse(text: &str, limit: usize) -> Result<IdedExpr, Invalid> {
+    if text.len() > limit {
+        let bytes = text.len();
+        return Err(Invalid::TooLong { bytes, limit });
+    }
+    if bracket_depth(text) > usize::from(MAX_NESTING) {
+        return Err(Invalid::TooDeep);
+    }
+    // The parser panics where its own count of the depth goes wrong.
+    let parser = Parser::new().max_recursion_depth(MAX_NESTING);
+    let parsed = catch_unwind(AssertUnwindSafe(|| parser.parse(text))).map_err(|_| Invalid::TooDeep)?;
+    parsed.map_err(|errors| syntax(&errors.to_string()))
 }
 
 /// Why nothing was compiled or evaluated.
@@ -222,21 +316,15 @@ impl<'a> Subject<'a> {
             self.postponed.set(true);
             return Err(Failure::Postponed);
         }
-        let meter = Arc::new(Meter::new(given, self.weight, expression.loops.count()));
-        let mut context = Context::default().with_all();
-        expression.loops.install(&mut context, &meter);
-        context.add_function("hasConditions", |status: CelValue| {
-            convert::has_conditions(&status)
-        });
-        for (name, value) in &self.variables {
-            context.add_variable_from_value(*name, value.clone());
-        }
-        if let Some(result) = result {
-            context.add_variable_from_value("result", result);
-        }
-        // The interpreter panics where it is unfinished; that is the expression's failure, not ours.
-        let evaluate = || CelValue::resolve(&expression.expression, &context);
-        let outcome = catch_unwind(AssertUnwindSafe(evaluate));
+        let meter = Arc::new(Meter::new(
+            given,
+            self.weight,
+            metering::ROUND,
+            expression.metered.count(),
+        ));
+        let mut variables = self.variables.clone();
+        variables.extend(result.map(|result| ("result", CelValue::Bool(result))));
+        let outcome = expression.run(&variables, &meter);
         self.allowance.spend(meter.spent(given));
         if meter.is_spent() {
             self.postponed.set(self.is_postponed() || given < BUDGET);
@@ -246,13 +334,7 @@ impl<'a> Subject<'a> {
                 Failure::Budget
             });
         }
-        match outcome {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(Failure::Evaluation(first_line(&error.to_string()))),
-            Err(_) => Err(Failure::Evaluation(
-                "the interpreter cannot evaluate this".to_owned(),
-            )),
-        }
+        outcome
     }
 
     /// Evaluates to true or false.

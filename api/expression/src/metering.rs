@@ -16,12 +16,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Loops of one expression.
 pub(super) const MAX_LOOPS: usize = 8;
+/// Loops of one rule of a definition.
+pub(super) const MAX_RULE_LOOPS: usize = 32;
 /// Loops inside one another.
 pub(super) const MAX_LOOP_DEPTH: usize = 3;
 /// Deepest nesting of the compiled expression.
 const MAX_DEPTH: usize = 64;
 /// What a round costs at least, in bytes.
-const ROUND: u64 = 64;
+pub(super) const ROUND: u64 = 64;
+/// What a round of a rule costs at least: rules have more to spend, but no more time.
+pub(super) const RULE_ROUND: u64 = 1024;
 /// What compiling a regular expression costs, in bytes.
 const REGEX: u64 = 64 * 1024;
 /// The most that is given to a function whose result can be much larger, in bytes.
@@ -48,9 +52,26 @@ const GROWING: [&str; 15] = [
 /// Functions that compile a regular expression.
 const REGULAR: [&str; 3] = ["matches", "find", "findAll"];
 
-/// The loops of an expression, outermost first.
+/// What an expression may name, and how many loops it may have.
+pub(super) struct Terms<'a> {
+    /// What there is.
+    pub(super) variables: &'a [&'a str],
+    /// Whether other names are let pass: they come to light in the evaluation.
+    pub(super) is_open: bool,
+    /// The most loops.
+    pub(super) loops: usize,
+}
+
+/// What there is to meter in an expression.
 #[derive(Debug, Default)]
-pub(super) struct Metered(Vec<Loop>);
+pub(super) struct Metered {
+    /// The loops, outermost first.
+    loops: Vec<Loop>,
+    /// How deep it nests.
+    pub(super) depth: usize,
+    /// Whether there is anything to meter.
+    pub(super) is_costly: bool,
+}
 
 /// What a round of a loop mentions.
 #[derive(Debug, Default, Clone)]
@@ -64,14 +85,16 @@ struct Loop {
 pub(super) struct Meter {
     left: AtomicU64,
     object: u64,
+    round: u64,
     ranges: Vec<AtomicU64>,
 }
 
 impl Meter {
-    pub(super) fn new(budget: u64, object: u64, loops: usize) -> Self {
+    pub(super) fn new(budget: u64, object: u64, round: u64, loops: usize) -> Self {
         Meter {
             left: AtomicU64::new(budget),
             object,
+            round,
             ranges: (0..loops).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -103,12 +126,12 @@ impl Meter {
 
 impl Metered {
     pub(super) fn count(&self) -> usize {
-        self.0.len()
+        self.loops.len()
     }
 
     /// Adds the functions that a metered expression calls. No expression can call them itself: `@` is in no name.
     pub(super) fn install(&self, context: &mut Context<'_>, meter: &Arc<Meter>) {
-        for (index, mentions) in self.0.iter().enumerate() {
+        for (index, mentions) in self.loops.iter().enumerate() {
             let (held, mentions) = (Arc::clone(meter), mentions.clone());
             context.add_function(
                 &name(RANGE, index),
@@ -121,7 +144,10 @@ impl Metered {
                     Ok(range)
                 },
             );
-            let (held, mentions) = (Arc::clone(meter), self.0.get(index).cloned().unwrap_or_default());
+            let (held, mentions) = (
+                Arc::clone(meter),
+                self.loops.get(index).cloned().unwrap_or_default(),
+            );
             context.add_function(
                 &name(ROUND_OF, index),
                 move |value: Value| -> Result<Value, ExecutionError> {
@@ -131,7 +157,7 @@ impl Metered {
                         .map(|(index, n)| held.range(*index).saturating_mul(*n));
                     let mentioned =
                         outer.fold(held.object.saturating_mul(mentions.object), u64::saturating_add);
-                    held.spend(mentioned.saturating_add(ROUND + weight(&value)))?;
+                    held.spend(mentioned.saturating_add(held.round + weight(&value)))?;
                     Ok(value)
                 },
             );
@@ -184,19 +210,19 @@ fn has_wide_precision(text: &str) -> bool {
 ///
 /// # Errors
 /// It nests too deeply, or uses what is not there.
-pub(super) fn meter(expression: &mut IdedExpr, variables: &[&str]) -> Result<Metered, Invalid> {
+pub(super) fn meter(expression: &mut IdedExpr, terms: Terms<'_>) -> Result<Metered, Invalid> {
     let mut walk = Walk {
-        variables,
-        loops: Vec::new(),
+        terms,
+        metered: Metered::default(),
         open: Vec::new(),
     };
     walk.visit(expression, 0)?;
-    Ok(Metered(walk.loops))
+    Ok(walk.metered)
 }
 
 struct Walk<'a> {
-    variables: &'a [&'a str],
-    loops: Vec<Loop>,
+    terms: Terms<'a>,
+    metered: Metered,
     /// The loops that are open here, outermost first: number, variable, accumulator.
     open: Vec<(usize, String, String)>,
 }
@@ -206,6 +232,7 @@ impl Walk<'_> {
         if depth > MAX_DEPTH {
             return Err(Invalid::TooDeep);
         }
+        self.metered.depth = depth.max(self.metered.depth);
         let depth = depth + 1;
         match &mut node.expr {
             Expr::Literal(_) => Ok(()),
@@ -240,13 +267,16 @@ impl Walk<'_> {
             .rev()
             .find(|(_, variable, accumulator)| variable == name || accumulator == name);
         let declared = declared.map(|(index, variable, _)| (*index, variable == name));
-        if declared.is_none() && !self.variables.contains(&name) {
+        if declared.is_none() && !self.terms.variables.contains(&name) {
+            if self.terms.is_open {
+                return Ok(());
+            }
             return Err(Invalid::Undeclared {
                 name: name.to_owned(),
-                available: self.variables.join(", "),
+                available: self.terms.variables.join(", "),
             });
         }
-        let Some(here) = innermost.and_then(|index| self.loops.get_mut(index)) else {
+        let Some(here) = innermost.and_then(|index| self.metered.loops.get_mut(index)) else {
             return Ok(());
         };
         match declared {
@@ -278,6 +308,9 @@ impl Walk<'_> {
             .try_for_each(|argument| self.visit(argument, depth))?;
         let receivers = call.target.as_deref_mut().filter(|_| library.is_none());
         let given = receivers.into_iter().chain(&mut call.args);
+        self.metered.is_costly |= [&GROWING[..], &REGULAR]
+            .concat()
+            .contains(&call.func_name.as_str());
         if GROWING.contains(&call.func_name.as_str()) {
             for (place, argument) in given.enumerate() {
                 if call.func_name == "format" && place == 0 {
@@ -295,17 +328,18 @@ impl Walk<'_> {
     }
 
     fn is_variable(&self, name: &str) -> bool {
-        self.variables.contains(&name) || self.open.iter().any(|(_, variable, _)| variable == name)
+        self.terms.variables.contains(&name) || self.open.iter().any(|(_, variable, _)| variable == name)
     }
 
     fn comprehension(&mut self, it: &mut ComprehensionExpr, depth: usize) -> Result<(), Invalid> {
         self.visit(&mut it.iter_range, depth)?;
         self.visit(&mut it.accu_init, depth)?;
-        let index = self.loops.len();
-        if index >= MAX_LOOPS || self.open.len() >= MAX_LOOP_DEPTH {
+        let index = self.metered.loops.len();
+        if index >= self.terms.loops || self.open.len() >= MAX_LOOP_DEPTH {
             return Err(Invalid::TooDeep);
         }
-        self.loops.push(Loop::default());
+        self.metered.loops.push(Loop::default());
+        self.metered.is_costly = true;
         self.open.push((index, it.iter_var.clone(), it.accu_var.clone()));
         for part in [&mut it.loop_cond, &mut it.loop_step, &mut it.result] {
             self.visit(part, depth)?;

@@ -167,7 +167,7 @@ fn no_shape_of_an_expression_overflows_the_stack() {
         let (first, more) = (first.to_owned(), more.to_owned());
         move |n: usize| format!("{first}{}", more.repeat(n))
     };
-    let shapes: [Box<dyn Fn(usize) -> String + Sync>; 9] = [
+    let shapes: [Box<dyn Fn(usize) -> String + Sync>; 12] = [
         Box::new(nested("(", ")")),
         Box::new(nested("('b' + ", ")")),
         Box::new(nested("[", "]")),
@@ -177,15 +177,39 @@ fn no_shape_of_an_expression_overflows_the_stack() {
         Box::new(repeated("'a'", ".lowerAscii()")),
         Box::new(repeated("1", " + 1")),
         Box::new(repeated("true", " && true")),
+        Box::new(repeated("1", "+1")),
+        Box::new(repeated("object", ".a")),
+        Box::new(repeated("object", "[0]")),
     ];
     for shape in shapes {
         let compiles = |n: usize| Expression::compile(&shape(n), &["object"]).is_ok();
         assert!(with_stack(|| compiles(10)).unwrap(), "{}", shape(2));
-        for n in [22, 24, 25, 60, 63, 64, 100, 500] {
+        for n in [22, 24, 25, 60, 63, 64, 100, 500, 1000, 4000, 100_000] {
             let text = shape(n);
             with_stack(|| evaluate(&text).is_ok()).expect("the thread ends well");
+            with_stack(|| Expression::of_rule(&text).is_ok()).expect("the thread ends well");
         }
     }
+}
+
+#[test]
+fn rules_are_told_apart_by_what_they_may_cost() {
+    for (text, is_costly) in [
+        ("self.a > oldSelf.a && has(self.b)", false),
+        ("type(self.a) == string ? self.a == 'x' : self.a == 3", false),
+        ("self.a.all(x, x > 0)", true),
+        ("self.a.replace('', self.b) == ''", true),
+        ("self.a.matches('^a+$')", true),
+    ] {
+        let rule = with_stack(|| Expression::of_rule(text)).unwrap().unwrap();
+        assert_eq!(rule.is_costly(), is_costly, "{text}");
+    }
+    let rule = with_stack(|| Expression::of_rule("self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"));
+    let rule = rule.unwrap().unwrap();
+    let of = |length: i64| CelValue::List(Arc::new((0..length).map(CelValue::Int).collect()));
+    let evaluate = |length| rule.evaluate(&[("self", of(length))], &Allowance::of(BUDGET));
+    assert_eq!(evaluate(3), Ok(CelValue::Bool(true)));
+    assert_eq!(evaluate(1000), Err(Failure::Budget));
 }
 
 #[test]

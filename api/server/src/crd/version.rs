@@ -71,7 +71,7 @@ fn compile(version: &Value) -> Arc<CustomVersion> {
     let made = Arc::new(CustomVersion {
         defaults: has_defaults(&compiled),
         schema: compiled,
-        rules: schema.and_then(|s| Rules::compile(s).ok().flatten()),
+        rules: schema.and_then(Rules::of),
         columns: list("additionalPrinterColumns").filter_map(column).collect(),
         selectable: list("selectableFields")
             .map(|f| field(f, "jsonPath").trim_start_matches('.').to_owned())

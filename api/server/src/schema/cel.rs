@@ -2,19 +2,28 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use kube_cel::CompiledSchema;
+use roundhouse_expression::{Allowance, Expression, with_stack};
 use serde_json::{Map, Value};
 
-use super::{model::same_item, path::Path};
+use super::{
+    metered::{BUDGET, Metered, to_cel},
+    model::same_item,
+    path::Path,
+};
 use crate::error::Cause;
 
 const RULES: &str = "x-kubernetes-validations";
 
-/// The compiled rules of a schema. Rules that do not compile were refused with the definition.
+/// Rules of at most this depth are evaluated on the stack of whoever asks.
+const SHALLOW: usize = 10;
+
+/// The compiled rules of a schema, or why there are none: such a definition is refused, and objects of one that was not are.
 #[derive(Clone)]
-pub(crate) struct Rules(Arc<Node>);
+pub(crate) struct Rules(Result<Arc<Node>, String>);
 
 impl std::fmt::Debug for Rules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -31,21 +40,47 @@ impl Rules {
         if !mentions_rules(schema) {
             return Ok(None);
         }
-        let mut errors = vec![];
-        collect_errors(&kube_cel::compile_schema(schema), &mut errors);
-        if errors.is_empty() {
-            Ok(Node::of(schema).map(|node| Self(Arc::new(node))))
-        } else {
-            Err(errors)
-        }
+        let compiled = with_stack(|| {
+            let mut errors = vec![];
+            check_expressions(schema, &mut errors);
+            if errors.is_empty() {
+                collect_errors(&kube_cel::compile_schema(schema), &mut errors);
+            }
+            match errors.is_empty() {
+                true => Ok(Node::of(schema).map(|node| Self(Ok(Arc::new(node))))),
+                false => Err(errors),
+            }
+        });
+        compiled.unwrap_or_else(|unworked| Err(vec![unworked.to_string()]))
+    }
+
+    /// The rules of a schema, whatever is wrong with it.
+    pub(crate) fn of(schema: &Value) -> Option<Self> {
+        let refused = |errors: Vec<String>| Some(Self(Err(errors.join("; "))));
+        Self::compile(schema).unwrap_or_else(refused)
     }
 
     /// The rules that do not hold. Transition rules are evaluated only where there is an old value.
     pub(crate) fn check(&self, value: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let mut causes = vec![];
-        self.0.check(value, old, Path::Root(""), &mut causes);
-        causes
+        match &self.0 {
+            Ok(node) => {
+                let mut findings = Findings {
+                    allowance: Allowance::of(BUDGET),
+                    causes: vec![],
+                };
+                node.check(value, old, Path::Root(""), &mut findings);
+                findings.causes
+            }
+            Err(why) => vec![unchecked(Path::Root(""), why)],
+        }
     }
+}
+
+/// What is found while an object is checked.
+struct Findings {
+    /// What is left for rules that may cost much.
+    allowance: Allowance,
+    causes: Vec<Cause>,
 }
 
 /// A place in a schema that has rules, or has one below it. Only these are visited: the values of all others are never made
@@ -65,20 +100,29 @@ struct Node {
 struct Own {
     /// With what of the schema below says how values are read.
     rules: CompiledSchema,
+    /// The rules that may cost much, and are not among those.
+    metered: Vec<Metered>,
+    /// What of the schema says how their values are read.
+    reading: Value,
     /// The fields of the value that the rules look at, where they look at nothing else of it.
     fields: Option<BTreeSet<String>>,
     /// Whether a rule looks at the value before.
     is_of_changes: bool,
+    /// Whether evaluation needs more stack than a thread has.
+    is_deep: bool,
 }
 
 impl Own {
     fn of(schema: &Value) -> Own {
         Own {
             rules: compile_own(schema),
+            metered: rules_of(schema).filter_map(Metered::of).collect(),
+            reading: reading(schema),
             fields: fields(schema),
             is_of_changes: schema
                 .get(RULES)
                 .is_some_and(|rules| rules.to_string().contains("oldSelf")),
+            is_deep: expressions(schema).any(|text| depth_of(text) > SHALLOW),
         }
     }
 
@@ -94,9 +138,77 @@ impl Own {
         }
     }
 
-    fn check(&self, value: &Value, old: Option<&Value>) -> Result<(), kube_cel::ValidationErrors> {
+    fn check(&self, value: &Value, old: Option<&Value>, path: Path<'_>, allowance: &Allowance) -> Vec<Cause> {
         let (value, old) = (self.part(value), old.map(|old| self.part(old)));
-        kube_cel::validate_compiled(&self.rules, &value, old.as_deref())
+        let evaluate = || {
+            let plain = kube_cel::validate_compiled(&self.rules, &value, old.as_deref());
+            let plain = plain.err().into_iter().flatten().map(|error| Broken {
+                message: error.message,
+                reason: error.reason,
+                field: error.field_path,
+            });
+            plain
+                .chain(self.metered(&value, old.as_deref(), allowance))
+                .collect()
+        };
+        // The interpreter panics where it is unfinished.
+        let outcome = match self.is_deep {
+            true => with_stack(evaluate).map_err(|unworked| unworked.to_string()),
+            false => catch_unwind(AssertUnwindSafe(evaluate)).map_err(|_| "it breaks off".to_owned()),
+        };
+        match outcome {
+            Ok(broken) => {
+                let broken: Vec<Broken> = broken;
+                broken.into_iter().map(|broken| broken.cause(path)).collect()
+            }
+            Err(why) => vec![unchecked(path, &why)],
+        }
+    }
+}
+
+impl Own {
+    /// What the metered rules say.
+    fn metered(&self, value: &Value, old: Option<&Value>, allowance: &Allowance) -> Vec<Broken> {
+        if self.metered.is_empty() {
+            return vec![];
+        }
+        let (value, old) = (
+            to_cel(value, &self.reading),
+            old.map(|old| to_cel(old, &self.reading)),
+        );
+        let refused = self.metered.iter().filter_map(|rule| {
+            Some(Broken {
+                message: rule.refuses(&value, old.as_ref(), allowance)?,
+                reason: rule.reason.clone(),
+                field: rule.field.clone(),
+            })
+        });
+        refused.collect()
+    }
+}
+
+/// What is said where a rule does not hold.
+struct Broken {
+    message: String,
+    reason: Option<String>,
+    /// Below the place of the rule.
+    field: String,
+}
+
+impl Broken {
+    fn cause(self, path: Path<'_>) -> Cause {
+        let message = format!("Invalid value: {}", self.message);
+        let path = match self.field.as_str() {
+            "" => path.to_string(),
+            below if below.starts_with(['.', '[']) => format!("{path}{below}"),
+            below => Path::Field(&path, below).to_string(),
+        };
+        match self.reason.as_deref() {
+            Some("FieldValueForbidden") => Cause::forbidden(path, message),
+            Some("FieldValueRequired") => Cause::required(path, message),
+            Some("FieldValueDuplicate") => Cause::duplicate(path, message),
+            _ => Cause::invalid(path, message),
+        }
     }
 }
 
@@ -142,25 +254,25 @@ impl Node {
         })
     }
 
-    fn check(&self, value: &Value, old: Option<&Value>, path: Path<'_>, causes: &mut Vec<Cause>) {
+    fn check(&self, value: &Value, old: Option<&Value>, path: Path<'_>, out: &mut Findings) {
         // What was so before is let pass (Kubernetes: ratcheting), but for a rule about the change itself.
         if let Some(own) = &self.own
-            && let Err(errors) = own.check(value, old)
             && (own.is_of_changes || old != Some(value))
         {
-            causes.extend(errors.iter().map(|error| cause(path, error)));
+            let causes = own.check(value, old, path, &out.allowance);
+            out.causes.extend(causes);
         }
         if let Value::Object(map) = value {
             let below = |key: &str| old.and_then(|old| old.get(key));
             for (name, node) in &self.properties {
                 if let Some(value) = map.get(name) {
-                    node.check(value, below(name), Path::Field(&path, name), causes);
+                    node.check(value, below(name), Path::Field(&path, name), out);
                 }
             }
             if let Some(additional) = &self.additional {
                 for (key, value) in map.iter().filter(|(key, _)| !additional.declared.contains(*key)) {
                     let path = Path::Key(&path, key);
-                    additional.node.check(value, below(key), path, causes);
+                    additional.node.check(value, below(key), path, out);
                 }
             }
         }
@@ -168,11 +280,11 @@ impl Node {
             let old = old.and_then(Value::as_array);
             for (index, item) in list.iter().enumerate() {
                 let old = old.and_then(|old| same_item(item, old, &items.keys));
-                items.node.check(item, old, Path::Index(&path, index), causes);
+                items.node.check(item, old, Path::Index(&path, index), out);
             }
         }
         for branch in &self.branches {
-            branch.check(value, old, path, causes);
+            branch.check(value, old, path, out);
         }
     }
 }
@@ -228,16 +340,11 @@ fn selected(expression: &str) -> Option<Vec<String>> {
 
 /// The rules of one place, compiled. What lies below it matters as far as it says how values are read.
 fn compile_own(schema: &Value) -> CompiledSchema {
-    let Value::Object(map) = schema else {
-        return kube_cel::compile_schema(schema);
-    };
     let Value::Object(mut own) = reading(schema) else {
         return kube_cel::compile_schema(schema);
     };
-    own.extend(
-        map.get_key_value(RULES)
-            .map(|(key, rules)| (key.clone(), rules.clone())),
-    );
+    let plain = rules_of(schema).filter(|rule| Metered::of(rule).is_none());
+    own.insert(RULES.to_owned(), plain.cloned().collect());
     kube_cel::compile_schema(&Value::Object(own))
 }
 
@@ -284,19 +391,41 @@ fn is_special(schema: &Value) -> bool {
     }
 }
 
-/// `path` is where the rule was evaluated; what it says of itself is below that.
-fn cause(path: Path<'_>, error: &kube_cel::ValidationError) -> Cause {
-    let message = format!("Invalid value: {}", error.message);
-    let path = match error.field_path.as_str() {
-        "" => path.to_string(),
-        below if below.starts_with(['.', '[']) => format!("{path}{below}"),
-        below => Path::Field(&path, below).to_string(),
-    };
-    match error.reason.as_deref() {
-        Some("FieldValueForbidden") => Cause::forbidden(path, message),
-        Some("FieldValueRequired") => Cause::required(path, message),
-        Some("FieldValueDuplicate") => Cause::duplicate(path, message),
-        _ => Cause::invalid(path, message),
+/// Rules that could not be evaluated.
+fn unchecked(path: Path<'_>, why: &str) -> Cause {
+    Cause::invalid(
+        path,
+        format!("Invalid value: the rules cannot be evaluated: {why}"),
+    )
+}
+
+/// The rules of one place.
+fn rules_of(schema: &Value) -> impl Iterator<Item = &Value> {
+    schema.get(RULES).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The expressions of the rules of one place.
+fn expressions(schema: &Value) -> impl Iterator<Item = &str> {
+    let texts = rules_of(schema).flat_map(|rule| ["rule", "messageExpression"].map(|key| rule.get(key)));
+    texts.flatten().filter_map(Value::as_str)
+}
+
+fn depth_of(text: &str) -> usize {
+    Expression::of_rule(text).map_or(0, |rule| rule.depth())
+}
+
+/// What is wrong with expressions that the interpreter must not even be given.
+fn check_expressions(schema: &Value, out: &mut Vec<String>) {
+    for text in expressions(schema) {
+        if let Err(error) = Expression::of_rule(text) {
+            let start: String = text.chars().take(64).collect();
+            out.push(format!("{start:?}: {error}"));
+        }
+    }
+    match schema {
+        Value::Object(map) => map.values().for_each(|part| check_expressions(part, out)),
+        Value::Array(list) => list.iter().for_each(|part| check_expressions(part, out)),
+        _ => {}
     }
 }
 
@@ -409,6 +538,11 @@ mod tests {
         causes.into_iter().map(|cause| cause.field).collect()
     }
 
+    fn refused_by(rules: &Rules, value: &Value) -> Vec<String> {
+        let causes = rules.check(value, None);
+        causes.into_iter().map(|cause| cause.field).collect()
+    }
+
     #[test]
     fn rules_hold_wherever_they_are() {
         let rule = |rule: &str| json!([{"rule": rule}]);
@@ -466,6 +600,111 @@ mod tests {
         let keyed = schema(json!(["name"]));
         assert_eq!(refused(&keyed, &turned, Some(&old)), ["list[1].n"]);
         assert_eq!(refused(&schema(Value::Null), &turned, Some(&old)), [""; 0]);
+    }
+
+    #[test]
+    fn what_would_break_the_interpreter_is_refused_with_the_definition() {
+        let repeated = |first: &str, more: &str| format!("{first}{}", more.repeat(100_000));
+        let ten = (0..10).fold("true".to_owned(), |inner, n| format!("[0, 1].all(v{n}, {inner})"));
+        for rule in [
+            repeated("self", ".a"),
+            repeated("1", "+1"),
+            repeated("", "("),
+            repeated("", "!"),
+            "Foo{a: 1} == self".to_owned(),
+            "[Foo{a: 1}] == self.a".to_owned(),
+            ten,
+        ] {
+            for key in ["rule", "messageExpression"] {
+                let mut rules = json!([{"rule": "true"}]);
+                rules[0][key] = rule.as_str().into();
+                let schema = json!({"type": "object", "x-kubernetes-validations": rules});
+                let errors = Rules::compile(&schema).unwrap_err();
+                assert_eq!(errors.len(), 1, "{rule:.40}");
+                assert!(errors[0].len() < 400, "{}", errors[0]);
+                assert_eq!(refused_by(&Rules::of(&schema).unwrap(), &json!({})), [""]);
+            }
+        }
+    }
+
+    #[test]
+    fn rules_that_cost_too_much_are_stopped() {
+        let numbers = json!({"type": "array", "items": {"type": "integer"}});
+        let schema = |rule: &str| {
+            json!({"type": "object", "properties": {"list": numbers, "text": {"type": "string"}},
+                "x-kubernetes-validations": [{"rule": rule}]})
+        };
+        let value = json!({"list": (0..2000).collect::<Vec<_>>(), "text": "x".repeat(100_000)});
+        let doubling = ".map(a, a + a)".repeat(30);
+        for rule in [
+            "self.list.all(x, self.list.all(y, self.list.all(z, x + y + z >= 0)))",
+            &format!("[[1]]{doubling}.size() > 0"),
+            "self.text.replace('', self.text) != ''",
+        ] {
+            let rules = Rules::compile(&schema(rule)).unwrap().unwrap();
+            let causes = rules.check(&value, None);
+            assert_eq!(causes.len(), 1, "{rule}");
+        }
+        // Nor do many that cost little each.
+        let items = json!({"type": "array", "items": {"type": "array", "items": {"type": "integer"},
+            "x-kubernetes-validations": [{"rule": "self.all(x, self.all(y, x + y > 0))"}]}});
+        let row = json!((1..300).collect::<Vec<_>>());
+        assert_eq!(refused(&items, &json!([row]), None), [""; 0]);
+        assert!(!refused(&items, &json!(vec![row; 30]), None).is_empty());
+        let rule = "self.list.all(x, x >= 0) && self.list.exists(x, x == 7)";
+        assert_eq!(refused(&schema(rule), &value, None), [""; 0]);
+    }
+
+    /// What is read in another way than its JSON says is so for rules of either kind.
+    #[test]
+    fn metered_rules_see_values_as_others_do() {
+        let properties = json!({"at": {"type": "string", "format": "date-time"}, "for": {"type": "string", "format": "duration"},
+            "raw": {"type": "string", "format": "byte"}, "a-b": {"type": "integer"}, "in": {"type": "integer"},
+            "port": {"x-kubernetes-int-or-string": true, "format": "byte"},
+            "map": {"type": "object", "additionalProperties": {"type": "string", "format": "duration"}},
+            "object": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}});
+        let value = json!({"at": "2026-01-02T03:04:05Z", "for": "1h30m", "raw": "aGk=", "a-b": 1, "in": 2, "port": "aGk=",
+            "map": {"a-b": "5s"}, "object": {}});
+        for expression in [
+            "self.at < timestamp('2026-01-03T00:00:00Z')",
+            "self.__for__ == duration('5400s')",
+            "self.raw == b'hi'",
+            "self.a__dash__b == 1 && self.__in__ == 2",
+            "self.port == 'aGk='",
+            "self.map['a-b'] < duration('6s')",
+            "self.object.kind == '' && self.object.metadata.size() == 0",
+            "!has(self.missing)",
+        ] {
+            for rule in [expression.to_owned(), format!("[1].all(x, {expression})")] {
+                let schema = |rule: &str| {
+                    json!({"type": "object", "properties": properties, "x-kubernetes-validations": [{"rule": rule,
+                        "messageExpression": "'no ' + string(self.a__dash__b)", "fieldPath": ".at", "reason": "FieldValueForbidden"}]})
+                };
+                assert_eq!(refused(&schema(&rule), &value, None), [""; 0], "{rule}");
+                let wrong = schema(&format!("!({rule})"));
+                let causes = Rules::compile(&wrong).unwrap().unwrap().check(&value, None);
+                let expected = Cause::forbidden(".at", "Invalid value: no 1");
+                assert_eq!(causes, [expected], "{rule}");
+            }
+        }
+        let grows = json!({"type": "array", "items": {"type": "integer"},
+            "x-kubernetes-validations": [{"rule": "oldSelf.all(x, x in self)"}]});
+        assert_eq!(refused(&grows, &json!([1]), None), [""; 0]);
+        assert_eq!(refused(&grows, &json!([1, 2]), Some(&json!([1]))), [""; 0]);
+        assert_eq!(refused(&grows, &json!([2]), Some(&json!([1]))), [""]);
+    }
+
+    #[test]
+    fn deep_rules_are_evaluated_on_a_stack_of_their_own() {
+        let sum = |n: usize| format!("{}self.a == {n}", "1 + ".repeat(n));
+        let schema = |n: usize| {
+            json!({"type": "object", "properties": {"a": {"type": "integer"}},
+                "x-kubernetes-validations": [{"rule": sum(n)}]})
+        };
+        for n in [1, 50] {
+            assert_eq!(refused(&schema(n), &json!({"a": 0}), None), [""; 0], "{n}");
+            assert_eq!(refused(&schema(n), &json!({"a": 1}), None), [""], "{n}");
+        }
     }
 
     #[test]

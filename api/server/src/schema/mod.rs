@@ -4,6 +4,7 @@ mod builtin;
 mod cel;
 mod defaults;
 mod format;
+mod metered;
 mod model;
 mod normalize;
 mod path;
