@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use roundhouse_patch::managed::BuiltIn;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::{
     error::ApiError,
@@ -144,9 +144,32 @@ pub(crate) fn unknown_fields(resource: &Resource, value: &mut Value) -> Result<V
                 );
             }
             dropped.extend(prune_root(value, &custom.schema));
+            write_whole(value);
         }
     }
     Ok(dropped)
+}
+
+/// Writes whole floats as Go does, without a point.
+fn write_whole(value: &mut Value) {
+    match value {
+        Value::Object(map) => map.values_mut().for_each(write_whole),
+        Value::Array(list) => list.iter_mut().for_each(write_whole),
+        Value::Number(number) if number.is_f64() => {
+            if let Some(whole) = number.as_f64().and_then(whole) {
+                *number = whole;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A float that is an integer of 64 bits.
+fn whole(float: f64) -> Option<Number> {
+    let text = format!("{float:.0}");
+    let signed = text.parse::<i64>().map(Number::from);
+    let whole = signed.or_else(|_| text.parse::<u64>().map(Number::from));
+    whole.ok().filter(|_| float.fract() == 0.0)
 }
 
 /// The first value of a configuration that has not the type of its field, as server-side apply says it.
@@ -169,7 +192,7 @@ pub(crate) fn mistyped(resource: &Resource, config: &Value) -> Option<String> {
 }
 
 /// Prunes a custom resource; its type and metadata are not the schema's business.
-fn prune_root(value: &mut Value, schema: &crate::schema::Schema) -> Vec<String> {
+pub(crate) fn prune_root(value: &mut Value, schema: &crate::schema::Schema) -> Vec<String> {
     let Some(map) = value.as_object_mut() else {
         return vec![];
     };

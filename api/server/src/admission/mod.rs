@@ -21,7 +21,7 @@ mod strategy;
 mod workload;
 
 pub(crate) use agent::check_agent;
-pub(crate) use decode::{check_kind, decode, mistyped, sanitize, unknown_fields};
+pub(crate) use decode::{check_kind, decode, mistyped, prune_root, sanitize, unknown_fields};
 pub(crate) use defaults::{cpu_in_use, set_defaults};
 pub(crate) use escalation::check_escalation;
 pub(crate) use generation::next_generation;

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     kinds::{GenerationRule, Quirks, Resource, ScalePaths, Text},
     object,
-    schema::{Rules, Schema, has_defaults},
+    schema::{Rules, Schema},
 };
 
 /// A printer column of a definition.
@@ -31,8 +31,6 @@ pub(crate) struct Column {
 #[derive(Debug)]
 pub(crate) struct CustomVersion {
     pub(crate) schema: Schema,
-    /// Whether the schema has defaults.
-    pub(crate) defaults: bool,
     pub(crate) rules: Option<Rules>,
     pub(crate) columns: Vec<Column>,
     pub(crate) selectable: Vec<String>,
@@ -69,7 +67,6 @@ fn compile(version: &Value) -> Arc<CustomVersion> {
     };
     let compiled = schema.map_or(preserve, Schema::compile);
     let made = Arc::new(CustomVersion {
-        defaults: has_defaults(&compiled),
         schema: compiled,
         rules: schema.and_then(Rules::of),
         columns: list("additionalPrinterColumns").filter_map(column).collect(),
@@ -121,7 +118,12 @@ fn versions_that_are(what: &str, definition: &Value) -> Vec<Arc<Resource>> {
             .unwrap_or_default()
             .to_owned()
     };
-    let revision = object::meta(definition, "resourceVersion").parse().unwrap_or(0);
+    let mut schemas = versions.iter().map(|version| version.get("schema"));
+    let first = schemas.next();
+    let shaped_since = match schemas.all(|schema| Some(schema) == first) {
+        true => object::meta(definition, "resourceVersion").parse().unwrap_or(0),
+        false => u64::MAX,
+    };
     let table: Arc<str> = format!("{plural}.{group}").into();
     let resource = |version: &&Value| {
         let sub = |key: &str| object::at(version, &["subresources", key]);
@@ -144,7 +146,7 @@ fn versions_that_are(what: &str, definition: &Value) -> Vec<Arc<Resource>> {
             },
             table: table.clone(),
             conversion: None,
-            defaulted_since: revision,
+            shaped_since,
             terminating: object::is_deleting(definition),
             custom: Some(compile(version)),
         })

@@ -224,7 +224,7 @@ fn resource(row: &Row) -> Arc<Resource> {
         quirks: row.quirks,
         table: table.into(),
         conversion: row.conversion,
-        defaulted_since: 0,
+        shaped_since: 0,
         terminating: false,
         custom: None,
     })

@@ -87,8 +87,9 @@ pub(crate) struct Resource {
     pub(crate) table: Arc<str>,
     /// How this version is stored; `None` if it is the stored one.
     pub(crate) conversion: Option<Conversion>,
-    /// Of a custom kind the revision of its definition: what was stored later has the defaults of the schema already.
-    pub(crate) defaulted_since: u64,
+    /// Of a custom kind the revision of its definition: what was stored later has the shape of the schema already. Never, if
+    /// what is stored in one version need not have the shape of another.
+    pub(crate) shaped_since: u64,
     /// Of a custom kind whether its definition is being deleted: nothing new is taken then.
     pub(crate) terminating: bool,
     /// Schema and columns of a custom resource; `None` for built-in kinds.
@@ -96,7 +97,6 @@ pub(crate) struct Resource {
 }
 
 impl Resource {
-    /// `apiVersion` of objects.
     /// What of the metadata who writes the status does not write; `None` if that is all of it.
     pub(crate) fn kept_with_status(&self) -> Option<&'static [&'static str]> {
         if self.custom.is_some() || self.quirks.status_keeps_metadata {
@@ -109,6 +109,7 @@ impl Resource {
         })
     }
 
+    /// `apiVersion` of objects.
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_string()

@@ -16,12 +16,7 @@ pub(crate) fn apply_defaults(value: &mut Value, schema: &Schema, definitions: &D
                     map.insert(key.to_string(), default.clone());
                 }
             }
-            map.retain(|key, v| {
-                !v.is_null()
-                    || schema
-                        .property(key)
-                        .is_none_or(|s| s.nullable || s.ty == super::Type::Any)
-            });
+            map.retain(|key, v| !v.is_null() || schema.property(key).is_none_or(|s| s.nullable));
             for (key, v) in map.iter_mut() {
                 if let Some(property) = schema.property(key) {
                     apply_defaults(v, property, definitions);
@@ -37,11 +32,4 @@ pub(crate) fn apply_defaults(value: &mut Value, schema: &Schema, definitions: &D
         }
         _ => {}
     }
-}
-
-/// Whether a schema has a default anywhere.
-pub(crate) fn has_defaults(schema: &Schema) -> bool {
-    let children = schema.properties.values().chain(schema.additional.as_deref());
-    let mut children = children.chain(schema.items.as_deref());
-    schema.default.is_some() || children.any(has_defaults)
 }

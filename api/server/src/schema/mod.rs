@@ -15,7 +15,7 @@ mod validate;
 
 pub(crate) use builtin::{builtin, builtin_json, builtin_name, object_meta};
 pub(crate) use cel::Rules;
-pub(crate) use defaults::{apply_defaults, has_defaults};
+pub(crate) use defaults::apply_defaults;
 pub(crate) use model::{Definitions, ListType, Schema, Type};
 pub(crate) use normalize::{TypeMismatch, normalize};
 pub(crate) use path::Path;

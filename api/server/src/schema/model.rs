@@ -156,7 +156,15 @@ fn compile(json: &Value, left: usize) -> Schema {
     let additional = match get("additionalProperties") {
         Some(Value::Object(map)) => inner(&Value::Object(map.clone())).map(Box::new),
         Some(Value::Bool(true)) => {
-            inner(&Value::Object(Map::new())).map(|s| Box::new(Schema { preserve: true, ..s }))
+            // Whatever stands there is kept, null too.
+            let (preserve, nullable) = (true, true);
+            inner(&Value::Object(Map::new())).map(|s| {
+                Box::new(Schema {
+                    preserve,
+                    nullable,
+                    ..s
+                })
+            })
         }
         _ => None,
     };

@@ -1,13 +1,13 @@
 //! Checking values against schemas, with the causes Kubernetes gives.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     Definitions, Schema, Type, format,
     model::{Checks, ListType, same_item},
     path::Path,
 };
-use crate::error::Cause;
+use crate::{error::Cause, names};
 
 /// More causes than this help nobody.
 const MAX_CAUSES: usize = 64;
@@ -68,13 +68,15 @@ fn walk(
                 type_name(value)
             ),
         ));
-        return;
     }
     if let Some(checks) = &schema.checks {
         check(value, checks, definitions, path, out);
     }
     match value {
         Value::Object(map) => {
+            if schema.embedded {
+                type_of_embedded(map, path, out);
+            }
             for key in &schema.required {
                 if !map.contains_key(&**key) {
                     out.push(Cause::required(Path::Field(&path, key), "Required value"));
@@ -104,6 +106,32 @@ fn walk(
             unique(list, &schema.list, path, out);
         }
         _ => {}
+    }
+}
+
+/// What an embedded resource says it is (`validateEmbeddedResource` of Kubernetes).
+fn type_of_embedded(map: &Map<String, Value>, path: Path<'_>, out: &mut Vec<Cause>) {
+    let is_right = |key: &str, text: &str| match key {
+        "apiVersion" => text.matches('/').count() <= 1,
+        _ => names::dns_1035_label(&text.to_lowercase()).is_empty(),
+    };
+    for (key, why) in [
+        ("apiVersion", "must be a group and a version"),
+        (
+            "kind",
+            "may have mixed case, but should otherwise match a DNS label",
+        ),
+    ] {
+        let path = Path::Field(&path, key);
+        match map.get(key) {
+            None => out.push(Cause::required(path, "Required value: must not be empty")),
+            Some(Value::String(text)) if text.is_empty() => {
+                out.push(Cause::invalid(path, "Invalid value: \"\": must not be empty"));
+            }
+            Some(Value::String(text)) if is_right(key, text) => {}
+            Some(Value::String(_)) => out.push(Cause::invalid_value(path, map.get(key), why)),
+            Some(other) => out.push(Cause::invalid_value(path, Some(other), "must be a string")),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
 use crate::{
+    admission::prune_root,
     crd::CustomVersion,
     kinds::Resource,
     object,
@@ -35,7 +36,8 @@ pub(crate) fn decode_stored(resource: &Resource, bytes: &[u8]) -> Value {
         conversion.serve(&mut value);
     }
     let revision = object::meta(&value, "resourceVersion").parse().unwrap_or(0);
-    if let Some(custom) = undefaulted(resource, revision) {
+    if let Some(custom) = unshaped(resource, revision) {
+        prune_root(&mut value, &custom.schema);
         apply_defaults(&mut value, &custom.schema, &Definitions::new());
     }
     object::set(&mut value, "apiVersion", Some(resource.api_version().into()));
@@ -43,10 +45,11 @@ pub(crate) fn decode_stored(resource: &Resource, bytes: &[u8]) -> Value {
     value
 }
 
-/// The schema whose defaults an object of this revision may lack, as it was stored before the definition had them.
-fn undefaulted(resource: &Resource, revision: u64) -> Option<&CustomVersion> {
+/// The version whose shape an object of this revision may not have: it may lack defaults, and have fields that are unknown by
+/// now, as it was stored before the definition was as it is.
+fn unshaped(resource: &Resource, revision: u64) -> Option<&CustomVersion> {
     let custom = resource.custom.as_deref()?;
-    (custom.defaults && revision <= resource.defaulted_since).then_some(custom)
+    (revision <= resource.shaped_since).then_some(custom)
 }
 
 /// The bytes to store at a revision. Sets `metadata.resourceVersion` of `value` to it.
@@ -71,7 +74,7 @@ pub(crate) fn type_prefix(resource: &Resource) -> String {
 }
 
 /// Writes a stored object as JSON: `prefix` (an opening brace, or [`type_prefix`]) and then its fields. Stored bytes are
-/// copied, unless they are of another version or lack defaults.
+/// copied, unless they are of another version or shape.
 pub(crate) fn put_stored(
     out: &mut BytesMut,
     resource: &Resource,
@@ -80,7 +83,7 @@ pub(crate) fn put_stored(
     bytes: &Bytes,
 ) {
     out.put_slice(prefix.as_bytes());
-    if resource.conversion.is_none() && undefaulted(resource, revision).is_none() {
+    if resource.conversion.is_none() && unshaped(resource, revision).is_none() {
         out.put_slice(bytes.get(1..).unwrap_or_default());
         return;
     }

@@ -12,6 +12,7 @@ mod apply;
 mod audit;
 mod certificates;
 mod client;
+mod definitions;
 mod fence;
 mod grants;
 mod health;
