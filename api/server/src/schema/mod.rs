@@ -20,7 +20,7 @@ pub(crate) use model::{Definitions, ListType, Schema, Type};
 pub(crate) use normalize::{TypeMismatch, normalize};
 pub(crate) use path::Path;
 pub(crate) use prune::prune;
-pub(crate) use structural::check_structural;
+pub(crate) use structural::{check_structural, named};
 pub(crate) use typed::misfit;
 pub(crate) use validate::validate;
 

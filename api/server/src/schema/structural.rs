@@ -1,6 +1,6 @@
 //! Whether a definition's schema is structural (Kubernetes: "Specifying a structural schema").
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::{Definitions, Schema, join, join_index, join_key, prune, validate};
 use crate::error::Cause;
@@ -12,8 +12,33 @@ const MAX_CAUSES: usize = 32;
 pub(crate) fn check_structural(schema: &Value, path: &str) -> Vec<Cause> {
     let mut out = vec![];
     node(schema, path, 0, &mut out);
+    root(schema, path, &mut out);
+    out.truncate(MAX_CAUSES);
+    out
+}
+
+/// What is asked of a whole object.
+fn root(schema: &Value, path: &str, out: &mut Vec<Cause>) {
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         out.push(Cause::required(join(path, "type"), "must be object at the root"));
+    }
+    if schema.get("nullable") == Some(&Value::Bool(true)) {
+        let why = "nullable cannot be true at the root";
+        out.push(Cause::forbidden(join(path, "nullable"), why));
+    }
+    if schema
+        .get("additionalProperties")
+        .is_some_and(|any| !any.is_null())
+    {
+        let why = "must not be used at the root";
+        out.push(Cause::forbidden(join(path, "additionalProperties"), why));
+    }
+    typed(schema, path, out);
+    for key in ["apiVersion", "kind", "metadata"] {
+        if let Some(below) = schema.get("properties").and_then(|all| all.get(key)) {
+            let path = join_key(&join(path, "properties"), key);
+            no_defaults(below, &path, key, out);
+        }
     }
     let own = schema
         .pointer("/properties/metadata/properties")
@@ -27,8 +52,36 @@ pub(crate) fn check_structural(schema: &Value, path: &str) -> Vec<Cause> {
             "must not specify anything other than name and generateName, but metadata is implicitly specified",
         ));
     }
-    out.truncate(MAX_CAUSES);
-    out
+}
+
+/// What every object has is of the type it is of everywhere.
+fn typed(schema: &Value, path: &str, out: &mut Vec<Cause>) {
+    for (key, ty) in [
+        ("apiVersion", "string"),
+        ("kind", "string"),
+        ("metadata", "object"),
+    ] {
+        let below = schema.get("properties").and_then(|all| all.get(key));
+        if below.is_some_and(|below| below.get("type").and_then(Value::as_str) != Some(ty)) {
+            let path = join(&join_key(&join(path, "properties"), key), "type");
+            out.push(Cause::invalid(path, format!("must be {ty}")));
+        }
+    }
+}
+
+/// What the server itself sets has no defaults.
+fn no_defaults(schema: &Value, path: &str, of: &str, out: &mut Vec<Cause>) {
+    if schema.get("default").is_some_and(|default| !default.is_null()) {
+        let why = format!("must not be set in top-level {of}");
+        out.push(Cause::forbidden(join(path, "default"), why));
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    for (key, below) in properties.into_iter().flatten() {
+        // Nothing below these is accepted at all.
+        if matches!(key.as_str(), "name" | "generateName") {
+            no_defaults(below, &join_key(&join(path, "properties"), key), of, out);
+        }
+    }
 }
 
 fn node(schema: &Value, path: &str, depth: usize, out: &mut Vec<Cause>) {
@@ -86,11 +139,10 @@ fn node(schema: &Value, path: &str, depth: usize, out: &mut Vec<Cause>) {
             "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
         ));
     }
-    if map.contains_key("properties")
-        && map
-            .get("additionalProperties")
-            .is_some_and(|a| *a != Value::Bool(false))
-    {
+    let properties = map.get("properties").and_then(Value::as_object);
+    let has_properties = properties.is_some_and(|properties| !properties.is_empty());
+    let additional = map.get("additionalProperties");
+    if has_properties && matches!(additional, Some(Value::Bool(false) | Value::Object(_))) {
         out.push(Cause::forbidden(
             join(path, "additionalProperties"),
             "additionalProperties and properties are mutual exclusive",
@@ -118,12 +170,7 @@ fn node(schema: &Value, path: &str, depth: usize, out: &mut Vec<Cause>) {
     if let Some(additional @ Value::Object(_)) = map.get("additionalProperties") {
         node(additional, &join(path, "additionalProperties"), depth + 1, out);
     }
-    if flag("x-kubernetes-embedded-resource") && ty != Some("object") {
-        out.push(Cause::invalid(
-            join(path, "type"),
-            "must be object if x-kubernetes-embedded-resource is true",
-        ));
-    }
+    extensions(schema, path, out);
     for (key, child) in map
         .get("properties")
         .and_then(Value::as_object)
@@ -133,10 +180,66 @@ fn node(schema: &Value, path: &str, depth: usize, out: &mut Vec<Cause>) {
         node(child, &join_key(&join(path, "properties"), key), depth + 1, out);
     }
     list_type(map, path, out);
-    rules(map, path, out);
+    rules(schema, path, out);
     default(schema, path, out);
-    junctors(map, path, depth, out);
+    junctors(map, path, depth, IntOrString::of(schema), out);
     declared(schema, schema, path, depth, out);
+}
+
+/// What `x-kubernetes-…` says of values and objects fits.
+fn extensions(schema: &Value, path: &str, out: &mut Vec<Cause>) {
+    const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+    const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+    let flag = |key: &str| schema.get(key).and_then(Value::as_bool);
+    let word = |key: &str| schema.get(key).and_then(Value::as_str);
+    let ty = word("type");
+    if flag(PRESERVE) == Some(false) {
+        out.push(Cause::invalid_value(
+            join(path, PRESERVE),
+            schema.get(PRESERVE),
+            "must be true or undefined",
+        ));
+    }
+    if flag("x-kubernetes-int-or-string") == Some(true) {
+        for key in [PRESERVE, EMBEDDED] {
+            if flag(key) == Some(true) {
+                let why = "must be false if x-kubernetes-int-or-string is true";
+                out.push(Cause::invalid_value(join(path, key), schema.get(key), why));
+            }
+        }
+    }
+    if flag(EMBEDDED) == Some(true) {
+        must_be_object(ty, "x-kubernetes-embedded-resource is true", path, out);
+        if schema
+            .get("additionalProperties")
+            .is_some_and(|any| !any.is_null())
+        {
+            let why = "must not be used if x-kubernetes-embedded-resource is set";
+            out.push(Cause::forbidden(join(path, "additionalProperties"), why));
+        }
+        let properties = schema.get("properties").and_then(Value::as_object);
+        if flag(PRESERVE) != Some(true) && properties.is_none_or(Map::is_empty) {
+            let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+            out.push(Cause::required(join(path, "properties"), why));
+        }
+        typed(schema, path, out);
+    }
+    if let Some(kind) = word("x-kubernetes-map-type") {
+        must_be_object(ty, "x-kubernetes-map-type is specified", path, out);
+        if !matches!(kind, "atomic" | "granular") {
+            let why = format!("Unsupported value: {kind:?}: supported values: \"atomic\", \"granular\"");
+            out.push(Cause::not_supported(join(path, "x-kubernetes-map-type"), why));
+        }
+    }
+}
+
+fn must_be_object(ty: Option<&str>, when: &str, path: &str, out: &mut Vec<Cause>) {
+    let (path, why) = (join(path, "type"), format!("must be object if {when}"));
+    match ty {
+        Some("object") => {}
+        Some(_) => out.push(Cause::invalid(path, why)),
+        None => out.push(Cause::required(path, why)),
+    }
 }
 
 /// `x-kubernetes-list-type` fits the list, and the keys of a map are fields that every item has.
@@ -158,6 +261,10 @@ fn list_type(map: &serde_json::Map<String, Value>, path: &str, out: &mut Vec<Cau
     }
     let items = map.get("items").unwrap_or(&Value::Null);
     let word = |key: &str| items.get(key).and_then(Value::as_str);
+    if kind != "atomic" && items.get("nullable") == Some(&Value::Bool(true)) {
+        let why = format!("cannot be nullable when x-kubernetes-list-type is {kind}");
+        out.push(Cause::forbidden(field("items.nullable"), why));
+    }
     match kind {
         "atomic" => {}
         "set" => {
@@ -189,6 +296,25 @@ fn list_type(map: &serde_json::Map<String, Value>, path: &str, out: &mut Vec<Cau
                     ));
                     continue;
                 };
+                if keys.iter().take(i).any(|before| before == key) {
+                    out.push(Cause::duplicate(
+                        join_index(&field("x-kubernetes-list-map-keys"), i),
+                        format!("Duplicate value: {key:?}"),
+                    ));
+                    continue;
+                }
+                let at = join_key(&field("items.properties"), key);
+                if matches!(
+                    of_key.get("type").and_then(Value::as_str),
+                    Some("array" | "object")
+                ) {
+                    let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                    out.push(Cause::invalid(join(&at, "type"), why));
+                }
+                if of_key.get("nullable") == Some(&Value::Bool(true)) {
+                    let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+                    out.push(Cause::forbidden(join(&at, "nullable"), why));
+                }
                 let required = items.get("required").and_then(Value::as_array);
                 let is_required = required
                     .into_iter()
@@ -196,8 +322,7 @@ fn list_type(map: &serde_json::Map<String, Value>, path: &str, out: &mut Vec<Cau
                     .any(|name| name.as_str() == Some(key));
                 if !is_required && of_key.get("default").is_none() {
                     let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-                    let of_key = join_key(&field("items.properties"), key);
-                    out.push(Cause::required(join(&of_key, "default"), why));
+                    out.push(Cause::required(join(&at, "default"), why));
                 }
             }
         }
@@ -208,14 +333,79 @@ fn list_type(map: &serde_json::Map<String, Value>, path: &str, out: &mut Vec<Cau
     }
 }
 
+fn is_blank(text: Option<&str>) -> bool {
+    text.is_some_and(|text| !text.is_empty() && text.trim().is_empty())
+}
+
+/// The schema of what a path such as `.spec['a-b'].c` names below `schema`; `None` if there is no such field. Items of lists
+/// have no names.
+pub(crate) fn named<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
+    let (name, rest) = match path.strip_prefix("['") {
+        Some(path) => path.split_once("']")?,
+        None => {
+            let path = path.strip_prefix('.')?;
+            path.split_at(path.find(['.', '[']).unwrap_or(path.len()))
+        }
+    };
+    let property = schema.get("properties").and_then(|all| all.get(name));
+    let additional = || schema.get("additionalProperties").filter(|any| any.is_object());
+    let below = property.or_else(additional)?;
+    match rest {
+        "" => Some(below),
+        rest => named(below, rest),
+    }
+}
+
 /// What a rule says beside its expression.
-fn rules(map: &serde_json::Map<String, Value>, path: &str, out: &mut Vec<Cause>) {
-    let rules = map.get("x-kubernetes-validations").and_then(Value::as_array);
+fn rules(schema: &Value, path: &str, out: &mut Vec<Cause>) {
+    let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array);
     for (i, rule) in rules.into_iter().flatten().enumerate() {
         let path = join_index(&join(path, "x-kubernetes-validations"), i);
         let word = |key: &str| rule.get(key).and_then(Value::as_str);
-        if word("rule").unwrap_or_default().trim().is_empty() {
+        let text = word("rule").unwrap_or_default().trim();
+        let message = word("message");
+        let has_lines = |text: &str| text.contains(['\n', '\r']);
+        if text.is_empty() {
             out.push(Cause::required(join(&path, "rule"), "rule is not specified"));
+        } else if is_blank(message) {
+            let why = "message must be non-empty if specified";
+            out.push(Cause::invalid_value(
+                join(&path, "message"),
+                rule.get("message"),
+                why,
+            ));
+        } else if has_lines(message.unwrap_or_default().trim()) {
+            let why = "message must not contain line breaks";
+            out.push(Cause::invalid_value(
+                join(&path, "message"),
+                rule.get("message"),
+                why,
+            ));
+        } else if has_lines(text) && message.unwrap_or_default().is_empty() {
+            let why = "message must be specified if rule contains line breaks";
+            out.push(Cause::required(join(&path, "message"), why));
+        }
+        if is_blank(word("messageExpression")) {
+            let why = "messageExpression must be non-empty if specified";
+            out.push(Cause::required(join(&path, "messageExpression"), why));
+        }
+        if let Some(field) = word("fieldPath").filter(|field| !field.is_empty())
+            && named(schema, field).is_none()
+        {
+            let why = "fieldPath must be a valid path";
+            out.push(Cause::invalid_value(
+                join(&path, "fieldPath"),
+                rule.get("fieldPath"),
+                why,
+            ));
+        }
+        if rule.get("optionalOldSelf").is_some_and(Value::is_boolean) && !text.contains("oldSelf") {
+            let why = "may not be set if oldSelf is not used in rule";
+            out.push(Cause::invalid_value(
+                join(&path, "optionalOldSelf"),
+                rule.get("optionalOldSelf"),
+                why,
+            ));
         }
         let known = [
             "FieldValueDuplicate",
@@ -283,9 +473,39 @@ fn branch_declared(branch: &Value, around: &Value, path: &str, depth: usize, out
     declared(branch, around, path, depth, out);
 }
 
+/// Where `anyOf: [{type: integer}, {type: string}]` may stand: that is how `x-kubernetes-int-or-string` is spelled out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IntOrString {
+    /// Here.
+    Here,
+    /// In the first of `allOf`.
+    First,
+    Nowhere,
+}
+
+impl IntOrString {
+    fn of(schema: &Value) -> Self {
+        let first = schema.get("allOf").and_then(|all| all.get(0));
+        if Self::is_spelled_out(schema) {
+            Self::Here
+        } else if first.is_some_and(Self::is_spelled_out) {
+            Self::First
+        } else {
+            Self::Nowhere
+        }
+    }
+
+    fn is_spelled_out(schema: &Value) -> bool {
+        schema.get("anyOf") == Some(&json!([{"type": "integer"}, {"type": "string"}]))
+    }
+}
+
 /// Inside `allOf`, `anyOf`, `oneOf` and `not` only value constraints may stand.
-fn junctors(map: &serde_json::Map<String, Value>, path: &str, depth: usize, out: &mut Vec<Cause>) {
+fn junctors(map: &Map<String, Value>, path: &str, depth: usize, types: IntOrString, out: &mut Vec<Cause>) {
     for key in ["allOf", "anyOf", "oneOf"] {
+        if key == "anyOf" && types == IntOrString::Here {
+            continue;
+        }
         for (i, child) in map
             .get(key)
             .and_then(Value::as_array)
@@ -293,15 +513,20 @@ fn junctors(map: &serde_json::Map<String, Value>, path: &str, depth: usize, out:
             .flatten()
             .enumerate()
         {
-            value_node(child, &super::join_index(&join(path, key), i), depth + 1, out);
+            let types = match key == "allOf" && i == 0 && types == IntOrString::First {
+                true => IntOrString::Here,
+                false => IntOrString::Nowhere,
+            };
+            let path = join_index(&join(path, key), i);
+            value_node(child, &path, depth + 1, types, out);
         }
     }
     if let Some(child) = map.get("not") {
-        value_node(child, &join(path, "not"), depth + 1, out);
+        value_node(child, &join(path, "not"), depth + 1, IntOrString::Nowhere, out);
     }
 }
 
-fn value_node(schema: &Value, path: &str, depth: usize, out: &mut Vec<Cause>) {
+fn value_node(schema: &Value, path: &str, depth: usize, types: IntOrString, out: &mut Vec<Cause>) {
     if out.len() >= MAX_CAUSES || depth > MAX_DEPTH {
         return;
     }
@@ -311,18 +536,42 @@ fn value_node(schema: &Value, path: &str, depth: usize, out: &mut Vec<Cause>) {
         "type",
         "default",
         "additionalProperties",
+        "externalDocs",
         "nullable",
         "title",
+        "x-kubernetes-embedded-resource",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-list-type",
+        "x-kubernetes-map-type",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-validations",
     ] {
-        // `anyOf: [{type: integer}, {type: string}]` is how x-kubernetes-int-or-string may be spelled out.
-        let spelled_out =
-            key == "type" && matches!(map.get(key).and_then(Value::as_str), Some("integer" | "string"));
-        if map.contains_key(key) && !spelled_out {
+        let is_empty = |value: &Value| match value {
+            Value::Null => true,
+            // Whether there are further properties is a constraint either way.
+            Value::Bool(is_on) => !is_on && key != "additionalProperties",
+            Value::Array(list) => list.is_empty() && key != "default",
+            Value::String(text) => text.is_empty() && key != "default",
+            _ => false,
+        };
+        if map.get(key).is_some_and(|value| !is_empty(value)) {
             out.push(Cause::forbidden(
                 join(path, key),
                 "must be empty to be structural",
             ));
         }
+    }
+    if map
+        .get("properties")
+        .and_then(|all| all.get("metadata"))
+        .is_some()
+    {
+        let path = join_key(&join(path, "properties"), "metadata");
+        out.push(Cause::forbidden(
+            path,
+            "must not be specified in a nested context",
+        ));
     }
     for (key, child) in map
         .get("properties")
@@ -330,23 +579,241 @@ fn value_node(schema: &Value, path: &str, depth: usize, out: &mut Vec<Cause>) {
         .into_iter()
         .flatten()
     {
-        value_node(child, &join_key(&join(path, "properties"), key), depth + 1, out);
+        let path = join_key(&join(path, "properties"), key);
+        value_node(child, &path, depth + 1, IntOrString::Nowhere, out);
     }
     if let Some(items @ Value::Object(_)) = map.get("items") {
-        value_node(items, &join(path, "items"), depth + 1, out);
+        value_node(items, &join(path, "items"), depth + 1, IntOrString::Nowhere, out);
     }
-    junctors(map, path, depth, out);
+    junctors(map, path, depth, types, out);
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn keyed(keys: &Value, items: &Value) -> Value {
         json!({"type": "object", "properties": {"a": {"type": "array", "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": keys, "items": items}}})
+    }
+
+    /// Kubernetes says no more and no less than this.
+    #[test]
+    fn what_is_wrong_is_named() {
+        let with = |key: &str, value: Value| {
+            let mut schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+            schema[key] = value;
+            schema
+        };
+        let of = |schema: Value| json!({"type": "object", "properties": {"a": schema}});
+        let rule = |rule: Value| {
+            json!({"type": "object", "properties": {"a": {"type": "object", "properties": {"b-c": {"type": "string"}},
+                "x-kubernetes-validations": [rule]}}})
+        };
+        let either = json!([{"type": "integer"}, {"type": "string"}]);
+        let embedded = |rest: Value| {
+            let mut schema = json!({"type": "object", "x-kubernetes-embedded-resource": true,
+                "x-kubernetes-preserve-unknown-fields": true});
+            for (key, value) in rest.as_object().unwrap() {
+                schema[key] = value.clone();
+            }
+            of(schema)
+        };
+        let branch = |value: Value| with("allOf", json!([{"properties": {"a": value}}]));
+        let nested = "Forbidden allOf[0].properties[a].";
+        let at = "properties[a].x-kubernetes-validations[0].";
+        for (schema, wants) in [
+            (
+                of(
+                    json!({"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": true}),
+                ),
+                "",
+            ),
+            (
+                of(
+                    json!({"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": false}),
+                ),
+                "Forbidden properties[a].additionalProperties",
+            ),
+            (
+                of(
+                    json!({"type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": {"type": "string"}}),
+                ),
+                "Forbidden properties[a].additionalProperties",
+            ),
+            (
+                of(json!({"x-kubernetes-int-or-string": true, "anyOf": either})),
+                "",
+            ),
+            (
+                of(
+                    json!({"x-kubernetes-int-or-string": true, "allOf": [{"anyOf": either}, {"pattern": "a"}]}),
+                ),
+                "",
+            ),
+            (
+                of(
+                    json!({"x-kubernetes-int-or-string": true, "allOf": [{"pattern": "a"}, {"anyOf": either}]}),
+                ),
+                "Forbidden properties[a].allOf[1].anyOf[0].type, Forbidden properties[a].allOf[1].anyOf[1].type",
+            ),
+            (
+                of(json!({"type": "string", "anyOf": [{"type": "string"}]})),
+                "Forbidden properties[a].anyOf[0].type",
+            ),
+            (branch(json!({"nullable": false, "maxLength": 3})), ""),
+            (branch(json!({"nullable": true})), &format!("{nested}nullable")),
+            (
+                branch(json!({"externalDocs": {"url": "x"}})),
+                &format!("{nested}externalDocs"),
+            ),
+            (
+                branch(json!({"x-kubernetes-validations": [{"rule": "true"}]})),
+                &format!("{nested}x-kubernetes-validations"),
+            ),
+            (
+                branch(json!({"x-kubernetes-preserve-unknown-fields": true})),
+                &format!("{nested}x-kubernetes-preserve-unknown-fields"),
+            ),
+            (with("nullable", json!(true)), "Forbidden nullable"),
+            (
+                json!({"type": "object", "additionalProperties": {"type": "string"}}),
+                "Forbidden additionalProperties",
+            ),
+            (
+                with("properties", json!({"kind": {"type": "integer"}})),
+                "Invalid properties[kind].type",
+            ),
+            (
+                with(
+                    "properties",
+                    json!({"apiVersion": {"type": "string", "default": "x"}}),
+                ),
+                "Forbidden properties[apiVersion].default",
+            ),
+            (
+                with("properties", json!({"metadata": {"type": "string"}})),
+                "Invalid properties[metadata].type",
+            ),
+            (
+                with(
+                    "properties",
+                    json!({"metadata": {"type": "object", "properties": {"name": {"type": "string", "default": "x"}}}}),
+                ),
+                "Forbidden properties[metadata].properties[name].default",
+            ),
+            (
+                of(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false})),
+                "Invalid properties[a].x-kubernetes-preserve-unknown-fields",
+            ),
+            (
+                of(json!({"type": "object", "x-kubernetes-map-type": "granular"})),
+                "",
+            ),
+            (
+                of(json!({"type": "object", "x-kubernetes-map-type": "odd"})),
+                "NotSupported properties[a].x-kubernetes-map-type",
+            ),
+            (
+                of(json!({"type": "string", "x-kubernetes-map-type": "atomic"})),
+                "Invalid properties[a].type",
+            ),
+            (
+                of(json!({"x-kubernetes-int-or-string": true, "x-kubernetes-preserve-unknown-fields": true})),
+                "Invalid properties[a].x-kubernetes-preserve-unknown-fields",
+            ),
+            (embedded(json!({})), ""),
+            (
+                embedded(json!({"x-kubernetes-preserve-unknown-fields": null})),
+                "Required properties[a].properties",
+            ),
+            (
+                embedded(json!({"properties": {"kind": {"type": "object"}}})),
+                "Invalid properties[a].properties[kind].type",
+            ),
+            (
+                keyed(
+                    &json!(["k", "k"]),
+                    &json!({"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}),
+                ),
+                "Duplicate properties[a].x-kubernetes-list-map-keys[1]",
+            ),
+            (
+                keyed(
+                    &json!(["k"]),
+                    &json!({"type": "object", "required": ["k"], "properties": {"k": {"type": "object"}}}),
+                ),
+                "Invalid properties[a].items.properties[k].type",
+            ),
+            (
+                keyed(
+                    &json!(["k"]),
+                    &json!({"type": "object", "required": ["k"], "properties": {"k": {"type": "string", "nullable": true}}}),
+                ),
+                "Forbidden properties[a].items.properties[k].nullable",
+            ),
+            (
+                keyed(
+                    &json!(["k"]),
+                    &json!({"type": "object", "nullable": true, "required": ["k"], "properties": {"k": {"type": "string"}}}),
+                ),
+                "Forbidden properties[a].items.nullable",
+            ),
+            (
+                of(
+                    json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string", "nullable": true}}),
+                ),
+                "Forbidden properties[a].items.nullable",
+            ),
+            (
+                rule(json!({"rule": "true", "message": "m", "fieldPath": "['b-c']"})),
+                "",
+            ),
+            (rule(json!({"rule": "true\n || true", "message": "m"})), ""),
+            (
+                rule(json!({"rule": "true", "message": " "})),
+                &format!("Invalid {at}message"),
+            ),
+            (
+                rule(json!({"rule": "true", "message": "a\nb"})),
+                &format!("Invalid {at}message"),
+            ),
+            (
+                rule(json!({"rule": "true\n || true"})),
+                &format!("Required {at}message"),
+            ),
+            (
+                rule(json!({"rule": "true", "messageExpression": " "})),
+                &format!("Required {at}messageExpression"),
+            ),
+            (
+                rule(json!({"rule": "true", "fieldPath": " "})),
+                &format!("Invalid {at}fieldPath"),
+            ),
+            (
+                rule(json!({"rule": "true", "fieldPath": ".d"})),
+                &format!("Invalid {at}fieldPath"),
+            ),
+            (
+                rule(json!({"rule": "true", "optionalOldSelf": true})),
+                &format!("Invalid {at}optionalOldSelf"),
+            ),
+            (
+                rule(json!({"rule": "oldSelf.hasValue()", "optionalOldSelf": true})),
+                "",
+            ),
+        ] {
+            let causes = check_structural(&schema, "").into_iter();
+            let causes = causes.map(|cause| {
+                format!(
+                    "{} {}",
+                    cause.reason.trim_start_matches("FieldValue"),
+                    cause.field
+                )
+            });
+            assert_eq!(causes.collect::<Vec<_>>().join(", "), wants, "{schema}");
+        }
+        assert!(!check_structural(&with("allOf", json!([{"properties": {"metadata": {}}}])), "").is_empty());
     }
 
     #[test]
