@@ -26,7 +26,7 @@ async fn with_gadgets(spec: Value) -> Raw {
     raw
 }
 
-fn gadget(name: &str, spec: Value) -> Value {
+fn gadget(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "x.dev/v1", "kind": "Gadget", "metadata": {"name": name}, "spec": spec})
 }
 
@@ -60,7 +60,7 @@ async fn a_wrong_type_hides_no_other_fault() {
         ),
         (json!({"size": 1}), "201"),
     ] {
-        let answer = raw.post(GADGETS, gadget("one", spec.clone())).await;
+        let answer = raw.post(GADGETS, gadget("one", &spec)).await;
         // Where a type is wrong, Kubernetes also says that rules were not checked: there are none here.
         assert_eq!(verdict(&answer), want, "{spec}");
     }
@@ -77,7 +77,7 @@ async fn null_is_kept_where_it_is_allowed() {
     }))
     .await;
     let nothing = json!({"port": null, "any": null, "maybe": null, "map": {"a": null}, "open": {"a": null}});
-    let (code, made) = raw.post(GADGETS, gadget("one", nothing)).await;
+    let (code, made) = raw.post(GADGETS, gadget("one", &nothing)).await;
     assert_eq!(code, 201, "{made}");
     assert_eq!(
         made["spec"],
@@ -109,7 +109,7 @@ async fn whole_numbers_are_stored_as_such() {
 #[tokio::test]
 async fn what_a_definition_has_no_longer_is_not_read() {
     let raw = with_gadgets(json!({"a": {"type": "integer"}, "b": {"type": "integer"}})).await;
-    let (code, _) = raw.post(GADGETS, gadget("one", json!({"a": 1, "b": 2}))).await;
+    let (code, _) = raw.post(GADGETS, gadget("one", &json!({"a": 1, "b": 2}))).await;
     assert_eq!(code, 201);
     let b = json!({"b": {"type": "integer"}});
     let c = json!({"b": {"type": "integer"}, "c": {"type": "integer"}});
@@ -156,7 +156,7 @@ async fn an_embedded_resource_has_a_type() {
         ),
         (config, "201"),
     ] {
-        let answer = raw.post(GADGETS, gadget("one", json!({"object": object}))).await;
+        let answer = raw.post(GADGETS, gadget("one", &json!({"object": object}))).await;
         assert_eq!(verdict(&answer), want, "{object}");
     }
 }
