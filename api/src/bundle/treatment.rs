@@ -240,7 +240,7 @@ pub struct DeleteOption {
     pub ttl_seconds_after_finished: Option<i64>,
 }
 
-/// OCM's deletion policies.
+/// OCM's deletion policies. Without one all go but Namespaces, PersistentVolumeClaims and CustomResourceDefinitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PropagationPolicy {
     /// The bundle waits until its objects are gone.

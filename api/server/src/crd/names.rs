@@ -413,7 +413,7 @@ mod tests {
     }
 
     /// A definition of these versions, with this at that place.
-    fn definition(versions: Value, pointer: &str, value: Value) -> Value {
+    fn definition(versions: &Value, pointer: &str, value: Value) -> Value {
         let mut definition = json!({"metadata": {"name": "gadgets.x.dev"}, "spec": {"group": "x.dev", "scope": "Namespaced",
             "names": {"kind": "Gadget", "plural": "gadgets", "listKind": "GadgetList"}, "versions": versions}});
         let (above, key) = pointer.rsplit_once('/').unwrap_or(("", "unknown"));
@@ -551,7 +551,7 @@ mod tests {
                 true => pointer.to_owned(),
                 false => format!("{first}{pointer}"),
             };
-            let definition = definition(one(), &pointer, value.clone());
+            let definition = definition(&one(), &pointer, value.clone());
             assert_eq!(causes(&definition), wants, "{pointer} {value}");
         }
     }
@@ -568,7 +568,7 @@ mod tests {
             let mut version = version("v1");
             version["deprecated"] = json!(true);
             version["deprecationWarning"] = warning.clone();
-            let causes = causes(&definition(json!([version]), "/spec/unknown", json!(1)));
+            let causes = causes(&definition(&json!([version]), "/spec/unknown", json!(1)));
             let want = if is_right {
                 ""
             } else {
@@ -614,7 +614,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                causes(&definition(versions, pointer, value.clone())),
+                causes(&definition(&versions, pointer, value.clone())),
                 wants,
                 "{pointer} {value}"
             );
@@ -644,7 +644,7 @@ mod tests {
                 format!("Forbidden {of_config}, Forbidden {of_reviews}"),
             ),
         ] {
-            let definition = definition(json!([version("v1")]), "/spec/conversion", conversion.clone());
+            let definition = definition(&json!([version("v1")]), "/spec/conversion", conversion.clone());
             assert_eq!(causes(&definition), wants, "{conversion}");
         }
     }
