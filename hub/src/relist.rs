@@ -19,6 +19,11 @@ use std::{
     time::Duration,
 };
 
+/// What can be watched and listed.
+pub(crate) trait Watchable: Resource + Clone + DeserializeOwned + Debug + Send + 'static {}
+
+impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watchable for K {}
+
 /// Namespace (empty for cluster-scoped objects) and name.
 pub(crate) type Key = (String, String);
 
@@ -77,7 +82,7 @@ pub(crate) fn trusted<'a, K, S>(
     held: impl Fn() -> Held + Send + 'a,
 ) -> impl Stream<Item = watcher::Result<Event<K>>> + Send + 'a
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Watchable,
     S: Stream<Item = watcher::Result<Event<K>>> + Send + 'a,
 {
     let feed = Feed {
@@ -100,7 +105,7 @@ pub(crate) fn remembering<K>(
     events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
 ) -> impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Watchable,
 {
     let memory = Arc::new(Mutex::new(Memory::default()));
     let known = memory.clone();
@@ -146,7 +151,7 @@ struct Feed<K, S, H> {
 
 impl<K, S, H> Feed<K, S, H>
 where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Watchable,
     S: Stream<Item = watcher::Result<Event<K>>>,
     H: Fn() -> Held,
 {

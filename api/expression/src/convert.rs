@@ -2,7 +2,7 @@
 
 use kube_cel::cel::Value as CelValue;
 use kube_cel::cel::objects::{Key, Map};
-use serde_json::Value;
+use serde_json::{Number, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -15,15 +15,20 @@ pub(super) fn to_cel(live: &Value, hidden: &dyn Fn(Option<&str>, &[&str]) -> boo
     convert(live, &mut Vec::new(), &|path| hidden(kind, path))
 }
 
+/// A number of JSON in CEL: an integer where it is one.
+pub fn number(number: &Number) -> CelValue {
+    match (number.as_i64(), number.as_u64()) {
+        (Some(number), _) => CelValue::Int(number),
+        (None, Some(number)) => CelValue::UInt(number),
+        (None, None) => CelValue::Float(number.as_f64().unwrap_or(f64::NAN)),
+    }
+}
+
 fn convert<'a>(value: &'a Value, path: &mut Vec<&'a str>, hidden: &dyn Fn(&[&str]) -> bool) -> CelValue {
     match value {
         Value::Null => CelValue::Null,
         Value::Bool(value) => CelValue::Bool(*value),
-        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(number), _) => CelValue::Int(number),
-            (None, Some(number)) => CelValue::UInt(number),
-            (None, None) => CelValue::Float(number.as_f64().unwrap_or(f64::NAN)),
-        },
+        Value::Number(value) => number(value),
         Value::String(text) => CelValue::String(Arc::new(text.clone())),
         // Nothing that is hidden stands in a list.
         Value::Array(list) => {

@@ -11,6 +11,7 @@ mod metering;
 
 pub use allowance::Allowance;
 pub use compiled::Compiled;
+pub use convert::number;
 
 use kube_cel::KubeCelExt;
 use kube_cel::cel::common::ast::IdedExpr;

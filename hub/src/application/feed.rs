@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     dispatch::Slim,
-    relist::{key_of, trusted},
+    relist::{Watchable, key_of, trusted},
     silence::LASTS,
 };
 use futures::{
@@ -16,7 +16,7 @@ use futures::{
     stream::{self, select_all},
 };
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Client, ResourceExt,
     api::ApiResource,
     core::DynamicObject,
     runtime::{
@@ -29,7 +29,6 @@ use roundhouse_api::{
     application::Application, cluster::Cluster, decision::Decision, definition::ComponentDefinition,
     revision::ApplicationRevision,
 };
-use serde::de::DeserializeOwned;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
@@ -322,7 +321,7 @@ fn watch<'a, K>(
     seen: fn(K) -> Seen,
 ) -> Feed<'a>
 where
-    K: Resource + ResourceExt + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Watchable,
 {
     let watched = cache.watched(kind);
     let api = all(watched.client(client));

@@ -57,7 +57,7 @@ mod revisions;
 mod status;
 mod storing;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod tries;
 mod unanswered;
 mod view;

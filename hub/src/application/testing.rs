@@ -66,7 +66,7 @@ pub(super) fn writer<'a>(
 }
 
 /// An API server refuses something.
-pub(super) fn refusal(code: u16, message: &str) -> Response<Body> {
+pub(crate) fn refusal(code: u16, message: &str) -> Response<Body> {
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
         "message": message});
     let mut response = Response::new(Body::from(status.to_string().into_bytes()));

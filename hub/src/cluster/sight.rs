@@ -3,7 +3,7 @@
 use super::Mirror;
 use crate::{
     metrics::Metrics,
-    relist::remembering,
+    relist::{Watchable, remembering},
     silence::{LASTS, Watched},
 };
 use futures::{
@@ -51,12 +51,7 @@ pub(super) fn sightings(client: &Client, metrics: &Metrics) -> BoxStream<'static
     ) -> BoxStream<'static, watcher::Result<T>>
     where
         T: 'static,
-        K: kube::Resource<DynamicType = ()>
-            + Clone
-            + serde::de::DeserializeOwned
-            + std::fmt::Debug
-            + Send
-            + 'static,
+        K: Watchable<DynamicType = ()>,
     {
         use kube::runtime::WatchStreamExt;
         let watched = Watched::new(K::kind(&()), metrics);
@@ -79,12 +74,7 @@ pub(super) fn sightings(client: &Client, metrics: &Metrics) -> BoxStream<'static
         wrap: fn(Event<K>) -> Sighting,
     ) -> BoxStream<'static, watcher::Result<Sighting>>
     where
-        K: kube::Resource<DynamicType = ()>
-            + Clone
-            + serde::de::DeserializeOwned
-            + std::fmt::Debug
-            + Send
-            + 'static,
+        K: Watchable<DynamicType = ()>,
     {
         let events = watch::<DeserializeGuard<K>, _>(by, config, true, |event| event);
         let events = events.try_filter_map(move |event| ready(Ok(readable(event, blank))));

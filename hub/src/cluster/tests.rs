@@ -1,7 +1,7 @@
 //! The controller against an embedded API server, on paused time.
 
 use super::*;
-use crate::{leader::Leading, metrics::Metrics, simulate::TokioClock};
+use crate::{application::testing::refusal, leader::Leading, metrics::Metrics, simulate::TokioClock};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -318,10 +318,7 @@ async fn a_conflict_after_which_nothing_happens_is_tried_again() {
             if !is_first {
                 return inner.send(request).await;
             }
-            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 409,
-                "reason": "Conflict", "message": "said by a proxy"});
-            let body = kube::client::Body::from(serde_json::to_vec(&status).unwrap());
-            Ok(http::Response::builder().status(409).body(body).unwrap())
+            Ok(refusal(409, "said by a proxy"))
         }
     });
     let client = Client::new(service, "default");
@@ -357,10 +354,7 @@ async fn a_cluster_whose_namespace_is_refused_is_judged_all_the_same() {
             if !creates {
                 return inner.send(request).await;
             }
-            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
-                "reason": "Forbidden", "message": "denied the request: no more namespaces"});
-            let body = kube::client::Body::from(serde_json::to_vec(&status).unwrap());
-            Ok(http::Response::builder().status(403).body(body).unwrap())
+            Ok(refusal(403, "denied the request: no more namespaces"))
         }
     });
     hub._stop = controller(&Client::new(service, "default"), &hub.clock);

@@ -10,7 +10,7 @@ use roundhouse_expression::{Allowance, Expression, with_stack};
 use serde_json::{Map, Value};
 
 use super::{
-    metered::{BUDGET, Metered, to_cel},
+    metered::{BUDGET, Metered, Parsed, to_cel},
     model::same_item,
     path::Path,
 };
@@ -114,15 +114,25 @@ struct Own {
 
 impl Own {
     fn of(schema: &Value) -> Own {
+        let (mut metered, mut plain, mut is_deep) = (vec![], vec![], false);
+        for rule in rules_of(schema) {
+            let parsed = Parsed::of(rule);
+            is_deep |= parsed.depth() > SHALLOW;
+            match Metered::of(parsed) {
+                Some(rule) => metered.push(rule),
+                None => plain.push(rule.clone()),
+            }
+        }
+        let reading = reading(schema);
         Own {
-            rules: compile_own(schema),
-            metered: rules_of(schema).filter_map(Metered::of).collect(),
-            reading: reading(schema),
+            rules: compile_own(&reading, plain),
+            is_deep,
+            metered,
+            reading,
             fields: fields(schema),
             is_of_changes: schema
                 .get(RULES)
                 .is_some_and(|rules| rules.to_string().contains("oldSelf")),
-            is_deep: expressions(schema).any(|text| depth_of(text) > SHALLOW),
         }
     }
 
@@ -338,14 +348,13 @@ fn selected(expression: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// The rules of one place, compiled. What lies below it matters as far as it says how values are read.
-fn compile_own(schema: &Value) -> CompiledSchema {
-    let Value::Object(mut own) = reading(schema) else {
-        return kube_cel::compile_schema(schema);
-    };
-    let plain = rules_of(schema).filter(|rule| Metered::of(rule).is_none());
-    own.insert(RULES.to_owned(), plain.cloned().collect());
-    kube_cel::compile_schema(&Value::Object(own))
+/// Rules of one place, compiled. What lies below it matters as far as it says how values are read.
+fn compile_own(reading: &Value, rules: Vec<Value>) -> CompiledSchema {
+    let mut own = reading.clone();
+    if let Value::Object(own) = &mut own {
+        own.insert(RULES.to_owned(), Value::Array(rules));
+    }
+    kube_cel::compile_schema(&own)
 }
 
 /// A part of a schema without rules, and without the properties that are read as any JSON value is.
@@ -408,10 +417,6 @@ fn rules_of(schema: &Value) -> impl Iterator<Item = &Value> {
 fn expressions(schema: &Value) -> impl Iterator<Item = &str> {
     let texts = rules_of(schema).flat_map(|rule| ["rule", "messageExpression"].map(|key| rule.get(key)));
     texts.flatten().filter_map(Value::as_str)
-}
-
-fn depth_of(text: &str) -> usize {
-    Expression::of_rule(text).map_or(0, |rule| rule.depth())
 }
 
 /// What is wrong with expressions that the interpreter must not even be given.

@@ -2,15 +2,43 @@
 //! faster than what they are given. They are evaluated within a budget, over values as the other rules have them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use kube_cel::cel::{Context, Program, Value as CelValue, objects};
-use roundhouse_expression::{Allowance, Expression, Failure};
+use roundhouse_expression::{Allowance, Expression, Failure, number};
 use serde_json::Value;
 
 /// What all evaluations for one object may touch, in bytes: about what rules may cost that Kubernetes takes.
 pub(super) const BUDGET: u64 = 2 * 1024 * 1024 * 1024;
+
+/// A rule, and its message if that is an expression, as they are compiled; absent where they do not compile.
+pub(super) struct Parsed<'a> {
+    rule: &'a Value,
+    expression: Option<Expression>,
+    message: Option<Expression>,
+}
+
+impl<'a> Parsed<'a> {
+    /// Compiles a rule; needs the stack of [`roundhouse_expression::with_stack`].
+    pub(super) fn of(rule: &'a Value) -> Self {
+        let compiled = |key: &str| {
+            let text = rule.get(key)?.as_str()?;
+            Expression::of_rule(text).ok()
+        };
+        Parsed {
+            rule,
+            expression: compiled("rule"),
+            message: compiled("messageExpression"),
+        }
+    }
+
+    /// How deep the deeper one of both nests.
+    pub(super) fn depth(&self) -> usize {
+        let both = self.expression.iter().chain(&self.message);
+        both.map(Expression::depth).max().unwrap_or_default()
+    }
+}
 
 /// A rule.
 pub(super) struct Metered {
@@ -28,20 +56,27 @@ pub(super) struct Metered {
 
 impl Metered {
     /// The rule, if it may cost much; needs the stack of [`roundhouse_expression::with_stack`].
-    pub(super) fn of(rule: &Value) -> Option<Self> {
+    pub(super) fn of(parsed: Parsed<'_>) -> Option<Self> {
+        let Parsed {
+            rule,
+            expression,
+            message,
+        } = parsed;
+        let expression = expression?;
+        let messages_cost = message.as_ref().is_some_and(Expression::is_costly);
+        if !expression.is_costly() && !messages_cost {
+            return None;
+        }
         let word = |key: &str| rule.get(key).and_then(Value::as_str);
         let text = word("rule")?;
-        let expression = Expression::of_rule(text).ok()?;
-        let message_expression = word("messageExpression").and_then(|text| Expression::of_rule(text).ok());
-        let messages_cost = message_expression.as_ref().is_some_and(Expression::is_costly);
         let program = Program::compile(text).ok()?;
-        (expression.is_costly() || messages_cost).then(|| Self {
+        Some(Self {
             is_of_changes: program.references().has_variable("oldSelf"),
             is_of_new: rule.get("optionalOldSelf") == Some(&Value::Bool(true)),
             expression,
             text: text.to_owned(),
             message: word("message").map(str::to_owned),
-            message_expression,
+            message_expression: message,
             reason: word("reason").map(str::to_owned),
             field: word("fieldPath").unwrap_or_default().to_owned(),
         })
@@ -92,11 +127,7 @@ pub(super) fn to_cel(value: &Value, schema: &Value) -> CelValue {
     match value {
         Value::Null => CelValue::Null,
         Value::Bool(value) => CelValue::Bool(*value),
-        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(number), _) => CelValue::Int(number),
-            (None, Some(number)) => CelValue::UInt(number),
-            (None, None) => CelValue::Float(number.as_f64().unwrap_or(f64::NAN)),
-        },
+        Value::Number(value) => number(value),
         Value::String(text) => {
             special(text, schema).unwrap_or_else(|| CelValue::String(Arc::new(text.clone())))
         }
@@ -142,17 +173,20 @@ fn special(text: &str, schema: &Value) -> Option<CelValue> {
             .decode(text)
             .ok()
             .map(|bytes| CelValue::Bytes(Arc::new(bytes))),
-        "date-time" => called("timestamp(text)", text),
-        "duration" => called("duration(text)", text),
+        "date-time" => called(&TIMESTAMP, text),
+        "duration" => called(&DURATION, text),
         _ => None,
     }
 }
 
-/// What a function of the interpreter makes of a text.
-fn called(call: &str, text: &str) -> Option<CelValue> {
+/// What the interpreter makes of a text.
+static TIMESTAMP: LazyLock<Option<Program>> = LazyLock::new(|| Program::compile("timestamp(text)").ok());
+static DURATION: LazyLock<Option<Program>> = LazyLock::new(|| Program::compile("duration(text)").ok());
+
+fn called(call: &Option<Program>, text: &str) -> Option<CelValue> {
     let mut context = Context::default();
     context.add_variable_from_value("text", text.to_owned());
-    Program::compile(call).ok()?.execute(&context).ok()
+    call.as_ref()?.execute(&context).ok()
 }
 
 /// The name of a field as rules write it (`apiserver/schema/cel/model`).

@@ -1,7 +1,7 @@
 //! What the demo sees of its hub: four watches, and the views made of them.
 
 use super::view::{Objects, View, view};
-use crate::cluster::Mirror;
+use crate::{cluster::Mirror, relist::Watchable};
 use futures::{Stream, StreamExt, stream::BoxStream};
 use kube::{
     Api, Client, ResourceExt,
@@ -42,12 +42,7 @@ impl Hub {
             wrap: fn(Event<K>) -> Seen,
         ) -> impl Stream<Item = watcher::Result<Seen>> + Send + use<K>
         where
-            K: kube::Resource<DynamicType = ()>
-                + Clone
-                + serde::de::DeserializeOwned
-                + std::fmt::Debug
-                + Send
-                + 'static,
+            K: Watchable<DynamicType = ()>,
         {
             watcher(Api::<K>::all(client.clone()), watcher::Config::default())
                 .default_backoff()

@@ -78,6 +78,7 @@ impl Worker {
         let (work, tells) = (task(token.clone()), failed.clone());
         let work = async move {
             if let Err(error) = work.await {
+                tracing::error!(%error, "a task of the harness has ended by itself");
                 // Nobody else tells.
                 let _ = tells.set(error.to_string());
             }
