@@ -174,9 +174,19 @@ impl Worker {
         if let Some(message) = self.postponed.as_ref().and_then(Postponed::message) {
             report::say_waiting(&mut status, &message);
         }
-        self.report(held, status).await?;
+        let reported = self.report(held, status).await;
         self.note_fights();
-        Ok(self.next())
+        let next = self.next();
+        let Err(error) = reported else {
+            return Ok(next);
+        };
+        // What the member has is known, and stays so: the report alone is made out and sent again.
+        tracing::warn!(
+            bundle = self.name,
+            error = error.message(),
+            "the report was not taken, trying again"
+        );
+        Ok(Next::Retry)
     }
 
     /// Sorts out what of the ledger is no longer in the bundle.

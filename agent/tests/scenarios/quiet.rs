@@ -1,8 +1,10 @@
 //! Steady state writes nothing.
 
-use crate::world::{Pass, Side, World, config_map, deployment, dispatched, pass_time, spec};
+use crate::world::{Pass, Side, World, config_map, deployment, dispatched, eventually, pass_time, spec};
 use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Bundles of every sort, settled.
@@ -18,7 +20,7 @@ async fn settled(world: &World) {
             dispatched(&[web.clone(), service, secret], "app-v1", 1),
         )
         .await;
-    crate::world::eventually("the deployment is made", || async {
+    eventually("the deployment is made", || async {
         world.live(Side::Member, &web).await.is_some()
     })
     .await;
@@ -128,5 +130,54 @@ async fn a_value_that_the_server_spells_otherwise_is_sent_once() {
     let requests = world.write_requests();
     pass_time(1100).await;
     assert_eq!(world.write_requests(), requests);
+    agent.stop().await;
+}
+
+/// Given a hub that has too much to do for reports, when they are sent again, then nothing is read or written anew in the member for
+/// that, and what is reported at last is what the member has by then.
+#[tokio::test(start_paused = true)]
+async fn a_report_that_is_not_taken_is_sent_again_and_nothing_is_applied_again() {
+    let world = World::embedded().await;
+    let mut config = World::config();
+    config.resync = Duration::from_secs(1_000_000);
+    let (busy, tries) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU64::new(0)));
+    let (is_busy, tried) = (Arc::clone(&busy), Arc::clone(&tries));
+    let hub = world.gated(Side::Hub, move |_, path| {
+        if !path.ends_with("/bundles/plain/status") || !is_busy.load(Ordering::Acquire) {
+            return Pass::Through;
+        }
+        tried.fetch_add(1, Ordering::AcqRel);
+        Pass::Refused(429)
+    });
+    let agent = world.agent_between(config, hub, world.member_client.clone());
+    let web = deployment("web", "i:1", 2);
+    let objects = [web.clone(), config_map("a", "1"), config_map("b", "1")];
+    let generation = world.bundle("plain", spec(&objects)).await;
+    eventually("a report was tried", || async {
+        tries.load(Ordering::Acquire) > 0
+    })
+    .await;
+    let count = || {
+        let requests = world.member.counter().requests();
+        let of = |((verb, kind), count): (&(&'static str, String), &u64)| {
+            let is_own = kind != "leases" && *verb != "watch";
+            is_own.then_some(*count)
+        };
+        (
+            requests.iter().filter_map(of).sum::<u64>(),
+            world.member.write_requests(),
+        )
+    };
+    let before = (count(), tries.load(Ordering::Acquire));
+    pass_time(600).await;
+    let after = (count(), tries.load(Ordering::Acquire));
+    assert!(after.1 >= before.1 + 5, "{} tries", after.1 - before.1);
+    assert_eq!(after.0, before.0, "{:#?}", world.member.counter().requests());
+    // What comes about meanwhile is looked at, and told.
+    world.roll_out(&web).await;
+    pass_time(10).await;
+    busy.store(false, Ordering::Release);
+    pass_time(160).await;
+    world.reported("plain", generation, Ready).await;
     agent.stop().await;
 }

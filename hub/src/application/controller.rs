@@ -38,8 +38,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 /// Pause after a conflict: the newer version is about to arrive.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long an application that is alone rests between two passes, for each Bundle of it: a pass costs some 20 µs of each.
-const REST: Duration = Duration::from_micros(50);
+/// How long an application that is alone rests between two passes, for each Bundle of it: a pass costs some 30 µs of each.
+const REST: Duration = Duration::from_micros(100);
 
 /// Revisions of an application that are kept beside those in use, if nobody says otherwise.
 pub const DEFAULT_REVISION_LIMIT: usize = 10;
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn rests_grow_with_the_bundles() {
         let rests = [0, 1, 1_000, 1_000_000].map(|bundles| rest(bundles).as_micros());
-        assert_eq!(rests, [0, 50, 50_000, 50_000_000]);
+        assert_eq!(rests, [0, 100, 100_000, 100_000_000]);
     }
 
     #[test]

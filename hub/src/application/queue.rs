@@ -35,7 +35,7 @@ struct State {
 }
 
 /// Longest rest.
-const MAX_REST: Duration = Duration::from_secs(5);
+const MAX_REST: Duration = Duration::from_secs(10);
 /// Longest rest of a key that is alone.
 const MAX_OWN: Duration = Duration::from_secs(1);
 
