@@ -192,6 +192,13 @@ pub(crate) fn answer(core: &Core) -> Reply {
         "Requests that are being read and answered",
         in_flight,
     );
+    let arriving = Gauge::<i64>::default();
+    arriving.set(i64::try_from(core.flow.arriving()).unwrap_or(i64::MAX));
+    registry.register(
+        "apiserver_arriving_body_bytes",
+        "Bytes of bodies of writes that are on their way or read",
+        arriving,
+    );
     let unsent = Gauge::<i64>::default();
     unsent.set(i64::try_from(core.flow.unsent()).unwrap_or(i64::MAX));
     registry.register(

@@ -276,7 +276,14 @@ where
         .flow
         .keep_pace(identity, &parts.method, heartbeat, &mut seen.waited);
     pace.await?;
-    let _slot = core.flow.enter(identity, &parts.method, heartbeat)?;
+    // A body that is long in coming keeps nobody from writing, but whoever sends it: of Leases, which are small, few are on their way.
+    let enter = || core.flow.enter(identity, &parts.method, heartbeat);
+    let size = HttpBody::size_hint(&body).upper();
+    let reads = matches!(parts.method, Method::GET | Method::HEAD);
+    let (held, _arriving) = match heartbeat || reads {
+        true => (Some(enter()?), None),
+        false => (None, Some(core.flow.arrive(identity, &parts.method, size)?)),
+    };
     let patience = patience(parts.uri.query().unwrap_or_default())?;
     let longest = if heartbeat { MAX_LEASE } else { MAX_BODY };
     let Ok(body) = timeout(patience, Limited::new(body, longest).collect()).await else {
@@ -290,6 +297,10 @@ where
         Ok(body) => {
             let body = body.to_bytes();
             core.flow.has_sent(identity, &parts.method, heartbeat, body.len());
+            let _slot = match held {
+                Some(slot) => slot,
+                None => enter()?,
+            };
             // Before anything is decided: a watch looks again if a right was taken away meanwhile.
             let rights = core.rights.version();
             let mut reply = answer(core, known().as_ref(), parts, path, &body, seen);

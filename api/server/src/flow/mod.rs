@@ -4,6 +4,9 @@
 //! most half of the places of either, so that a single client that runs wild leaves room for all others; and members of
 //! `system:masters` are exempt but for a bound that guards the memory.
 //!
+//! A place is taken when the body has come: clients that are slow to send one keep nobody else from writing. What comes is
+//! bounded by its bytes, to as much as would fit in all places.
+//!
 //! Beyond Kubernetes: the writes of one user are paced, so that others have their part of the processor; writes of Leases have
 //! places of their own, since they go on where other writes wait for the disk; an open watch, which holds no place of a read,
 //! is one of a bounded number; and so are the bytes of answers that wait for their reader. What HTTP/2 holds of a watch is
@@ -24,12 +27,17 @@ use self::{
 use crate::{
     auth::{Identity, MASTERS},
     error::ApiError,
+    request::MAX_BODY,
 };
 
 /// Reads at a time (Kubernetes: `--max-requests-inflight`).
 const READS: usize = 400;
 /// Writes at a time (Kubernetes: `--max-mutating-requests-inflight`).
 const WRITES: usize = 200;
+/// Bytes of bodies that are on their way or read, in all and of one user; of administrators four times as many. One of unknown
+/// length counts as the largest.
+const ARRIVING: usize = WRITES * MAX_BODY;
+const ARRIVING_EACH: usize = ARRIVING / 2;
 /// Requests of administrators at a time: enough for a hub in this process, few enough for their bodies to fit in memory.
 const EXEMPT: usize = 1_024;
 /// Writes of Leases at a time: one of each agent of a fleet, and as many again.
@@ -55,6 +63,8 @@ pub(crate) struct Flow {
     reads: Arc<Pool>,
     writes: Arc<Pool>,
     exempt: Arc<Pool>,
+    arriving: Arc<Pool>,
+    arriving_exempt: Arc<Pool>,
     heartbeats: Arc<Pool>,
     heartbeats_exempt: Arc<Pool>,
     watches: Arc<Pool>,
@@ -74,6 +84,8 @@ impl Default for Flow {
             reads: Pool::new(READS, READS / 2),
             writes: Pool::new(WRITES, WRITES / 2),
             exempt: all(EXEMPT),
+            arriving: Pool::new(ARRIVING, ARRIVING_EACH),
+            arriving_exempt: all(4 * ARRIVING),
             heartbeats: Pool::new(HEARTBEATS, HEARTBEATS_EACH),
             heartbeats_exempt: all(HEARTBEATS),
             watches: Pool::new(WATCHES, WATCHES_EACH),
@@ -141,6 +153,27 @@ impl Flow {
         if let Some(pace) = self.pace(identity, method, heartbeat) {
             pace.charge(&identity.user, bytes);
         }
+    }
+
+    /// Room for a body of so many bytes, if that is known. Where no place would be left for it, it is not read.
+    ///
+    /// # Errors
+    /// 429 if there is no room, or no more for this user.
+    pub(crate) fn arrive(
+        &self,
+        identity: &Identity,
+        method: &Method,
+        bytes: Option<u64>,
+    ) -> Result<Slot, ApiError> {
+        drop(self.enter(identity, method, false)?);
+        let pool = match exempt(identity) {
+            true => &self.arriving_exempt,
+            false => &self.arriving,
+        };
+        let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+        let bytes = bytes.unwrap_or(MAX_BODY).min(MAX_BODY);
+        pool.enter(&identity.user, bytes)
+            .map_err(|_| ApiError::too_many_requests())
     }
 
     /// A place for a request of this user.
@@ -231,6 +264,11 @@ impl Flow {
             ("exempt", self.exempt.taken()),
             ("lease", heartbeats),
         ]
+    }
+
+    /// Bytes of bodies that are on their way or read.
+    pub(crate) fn arriving(&self) -> usize {
+        self.arriving.taken() + self.arriving_exempt.taken()
     }
 
     /// Bytes of answers that wait for their reader.

@@ -64,18 +64,18 @@ async fn too_many_at_once_are_told_to_come_back() {
     let server = Server::builder().build();
     let person = |name: &str| Raw::as_somebody(&server, Some(Identity::new(name, ["people"])));
     let (flooding, other, third) = (person("a"), person("b"), person("c"));
-    // Bodies that never come hold their place: half of the writes are there for one user.
+    // Bodies of any length that never come are as many as there are places: half of the writes are there for one user.
     let mut waiting = vec![];
     for (raw, most) in [(&flooding, 100), (&other, 100)] {
         for _ in 0..most {
-            let mut pending = Box::pin(raw.stalled(MAPS));
+            let mut pending = Box::pin(raw.stalled(MAPS, None));
             assert!(futures::poll!(&mut pending).is_pending());
             waiting.push(pending);
         }
         let response = raw.send(Method::POST, MAPS, "application/json", "{}").await;
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()["retry-after"], "1");
-        let status = raw.ask(Method::DELETE, MAPS, "", "").await.1;
+        let status = raw.ask(Method::DELETE, MAPS, "application/json", "{}").await.1;
         assert_eq!(status["reason"], "TooManyRequests");
         // Reads, probes and administrators go on.
         assert_eq!(raw.get(MAPS).await.0, 200);
@@ -97,6 +97,35 @@ async fn too_many_at_once_are_told_to_come_back() {
         429,
         "its share is taken still"
     );
+}
+
+#[tokio::test]
+async fn bodies_that_are_slow_to_come_keep_nobody_from_writing() {
+    let server = Server::builder().build();
+    let person = |name: &str| Raw::as_somebody(&server, Some(Identity::new(name, ["people"])));
+    let slow: Vec<Raw> = (0..10).map(|i| person(&format!("slow-{i}"))).collect();
+    let mut waiting = vec![];
+    for raw in slow.iter().flat_map(|raw| std::iter::repeat_n(raw, 100)) {
+        let mut pending = Box::pin(raw.stalled(MAPS, Some(2_000)));
+        assert!(futures::poll!(&mut pending).is_pending());
+        waiting.push(pending);
+    }
+    for raw in [&slow[0], &person("other")] {
+        let map = json!({"metadata": {"generateName": "x"}});
+        assert_eq!(raw.post(MAPS, map).await.0, 201);
+    }
+    let arriving = async || {
+        let (_, metrics) = slow[0].ask(Method::GET, "/metrics", "", "").await;
+        let of = |line: &str| {
+            line.strip_prefix("apiserver_arriving_body_bytes ")?
+                .parse::<u64>()
+                .ok()
+        };
+        metrics.as_str().unwrap().lines().find_map(of)
+    };
+    assert_eq!(arriving().await, Some(2_000_000));
+    drop(waiting);
+    assert_eq!(arriving().await, Some(0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,12 +171,15 @@ async fn who_writes_without_a_pause_has_its_rate_and_nobody_else_waits() {
 async fn the_timeout_of_a_request_is_kept() {
     let raw = Raw::new(&Server::builder().build());
     let begin = tokio::time::Instant::now();
-    let response = raw.stalled(&format!("{MAPS}?timeout=1s500ms")).await;
+    let response = raw.stalled(&format!("{MAPS}?timeout=1s500ms"), None).await;
     assert_eq!(response.status(), 408);
     assert_eq!(begin.elapsed().as_millis(), 1_500);
     // No request may ask for more patience than there is.
     let begin = tokio::time::Instant::now();
-    assert_eq!(raw.stalled(&format!("{MAPS}?timeout=1h")).await.status(), 408);
+    assert_eq!(
+        raw.stalled(&format!("{MAPS}?timeout=1h"), None).await.status(),
+        408
+    );
     assert_eq!(begin.elapsed().as_secs(), 30);
     let (code, status) = raw.get(&format!("{MAPS}?timeout=soon")).await;
     assert_eq!(

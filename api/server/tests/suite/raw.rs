@@ -5,6 +5,8 @@ use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use roundhouse_apiserver::{ApiBody, ApiService, Identity, Server};
 use serde_json::{Value, json};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +25,26 @@ pub(crate) async fn end<E: std::fmt::Debug>(stop: &CancellationToken, task: Join
 }
 
 pub(crate) struct Raw(ApiService);
+
+/// A body that never comes, and its length if it says that.
+struct Stalled(Option<u64>);
+
+impl http_body::Body for Stalled {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        Poll::Pending
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.0
+            .map_or_else(http_body::SizeHint::default, http_body::SizeHint::with_exact)
+    }
+}
 
 impl Raw {
     pub(crate) fn new(server: &Server) -> Self {
@@ -82,10 +104,8 @@ impl Raw {
     }
 
     /// A create whose body never comes.
-    pub(crate) async fn stalled(&self, path: &str) -> Response<ApiBody> {
-        let body = http_body_util::StreamBody::new(futures::stream::pending::<
-            Result<http_body::Frame<Bytes>, std::io::Error>,
-        >());
+    pub(crate) async fn stalled(&self, path: &str, length: Option<u64>) -> Response<ApiBody> {
+        let body = Stalled(length);
         let request = Request::post(path)
             .header(header::CONTENT_TYPE, "application/json")
             .body(body)
