@@ -267,32 +267,65 @@ impl State {
         }
     }
 
-    /// The state at a past revision: today's, with every later event of the table undone.
+    /// The state at a past revision: today's, with every later event of the table undone. A page of it costs what has changed
+    /// since, and not what follows it: or whoever lists much while much is written would never come to an end.
     fn list_at(&self, range: &Range, revision: u64) -> Result<Listing, TooOld> {
         self.reaches_back_to(revision)?;
-        let mut past: BTreeMap<Place, Kept> = self
-            .slice(range)
-            .map(|(p, kept)| (p.clone(), kept.clone()))
-            .collect();
-        let inside = |event: &Event| {
+        let inside = |event: &&Arc<Event>| {
             event.key.table == range.table
                 && range
                     .namespace
                     .as_ref()
                     .is_none_or(|ns| *ns == event.key.namespace)
-                && range.after.as_ref().is_none_or(|(ns, name)| {
-                    (&*event.key.namespace, &*event.key.name) > (ns.as_str(), name.as_str())
-                })
         };
-        for event in self.later_than(revision).filter(|e| inside(e)) {
-            undo(&mut past, event);
+        // As it was then; nothing where it was not there.
+        let mut then: BTreeMap<Place, Option<Kept>> = BTreeMap::new();
+        for event in self.later_than(revision).filter(inside) {
+            let previous = event.previous.clone().map(Kept::Plain);
+            then.insert(place_of(&event.key), previous);
         }
-        let remaining = past.len().saturating_sub(range.limit);
-        let records = past
-            .iter()
+        let objects = self.tables.get(&range.table).map(|table| &table.objects);
+        let is_there = |place: &&Place| objects.is_some_and(|objects| objects.contains_key(*place));
+        let all = objects
+            .map_or(0, BTreeMap::len)
+            .saturating_add(then.values().flatten().count())
+            .saturating_sub(then.keys().filter(is_there).count());
+        let after = range.after.as_ref();
+        let after = after.map(|(ns, name)| (ns.as_str().into(), name.as_str().into()));
+        let present = self.slice(range).map(|(place, kept)| (place, Some(kept)));
+        let changed = then.range((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
+        let changed = changed.map(|(place, kept)| (place, kept.as_ref()));
+        let (mut present, mut changed) = (present.peekable(), changed.peekable());
+        let mut past = std::iter::from_fn(|| {
+            loop {
+                let next = match (present.peek(), changed.peek()) {
+                    (None, None) => return None,
+                    (Some((now, _)), Some((was, _))) if now >= was => {
+                        if now == was {
+                            present.next();
+                        }
+                        changed.next()
+                    }
+                    (None, Some(_)) => changed.next(),
+                    (Some(_), _) => present.next(),
+                };
+                if let Some((place, Some(kept))) = next {
+                    return Some((place, kept));
+                }
+            }
+        });
+        let records: Vec<_> = past
+            .by_ref()
             .take(range.limit)
             .map(|(p, kept)| (key_of(&range.table, p), kept.clone()))
             .collect();
+        let remaining = match range.passed {
+            Some(passed) if range.namespace.is_none() => {
+                let left = all.saturating_sub(passed.saturating_add(records.len()));
+                past.next().map_or(0, |_| left.max(1))
+            }
+            _ => past.count(),
+        };
         Ok(Listing {
             records,
             revision,

@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use super::{DurableOptions, Shared};
 use crate::store::{
-    Change, Event, EventKind, Expect, From, Key, Range, Record, StoreLimits, TooOld, WriteError,
+    Change, Event, EventKind, Expect, From, Kept, Key, Range, Record, StoreLimits, TooOld, WriteError,
     disk::FaultyDisk, journal::JournalError,
 };
 

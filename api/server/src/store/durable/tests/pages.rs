@@ -46,6 +46,66 @@ fn a_page_is_of_its_own_revision_whatever_other_tables_do() {
     assert_eq!(list_at(&store, revision(&store)).unwrap(), ["a".into()]);
 }
 
+/// Given objects that are made, changed and removed in several namespaces after a revision, when the state of then is read page by
+/// page, then it is what a list told then, whatever the size of the pages, and what remains is counted right.
+#[test]
+fn the_pages_of_a_past_revision_are_what_there_was() {
+    let store = opened(&FaultyDisk::default());
+    let mut dice = 1_u64;
+    let mut roll = |sides: u64| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (dice >> 33) % sides
+    };
+    let mut turn = |times: u64| {
+        for _ in 0..times {
+            let key = Key {
+                namespace: format!("n{}", roll(3)).into(),
+                ..key("configmaps", &format!("m{}", roll(8)))
+            };
+            match roll(3) {
+                0 => drop(remove(&store, &key)),
+                _ => drop(put(&store, &key, format!("{{\"v\":{}}}", roll(100)).as_bytes())),
+            }
+        }
+        store.commit().unwrap();
+    };
+    let list = |range: &Range| store.inner.read().state.list(range).unwrap();
+    for _ in 0..30 {
+        turn(20);
+        let then = revision(&store);
+        let namespaces = [None, Some("n0"), Some("n2"), Some("none")];
+        let told = namespaces.map(|namespace| list(&Range::all("configmaps", namespace)).records);
+        turn(10);
+        for (namespace, told) in namespaces.into_iter().zip(&told) {
+            for (limit, counts) in [(1, true), (3, false), (7, true), (100, true)] {
+                let mut range = Range {
+                    limit,
+                    revision: Some(then),
+                    ..Range::all("configmaps", namespace)
+                };
+                let mut all = vec![];
+                loop {
+                    let page = list(&range);
+                    all.extend(page.records);
+                    assert_eq!(
+                        page.remaining,
+                        told.len() - all.len(),
+                        "{namespace:?}, {limit} a page"
+                    );
+                    let Some((last, _)) = all.last().filter(|_| page.remaining > 0) else {
+                        break;
+                    };
+                    range.after = Some((last.namespace.to_string(), last.name.to_string()));
+                    range.passed = counts.then_some(all.len());
+                }
+                let of = |(key, kept): &(Key, Kept)| (key.clone(), kept.record());
+                let shown = |records: &[(Key, Kept)]| records.iter().map(of).collect::<Vec<_>>();
+                assert_eq!(shown(&all), shown(told), "{namespace:?}, {limit} a page");
+            }
+        }
+    }
+}
+
 /// What is left of a table is older than what went.
 #[test]
 fn a_revision_from_before_the_history_is_too_old_also_after_a_restart() {
