@@ -192,26 +192,25 @@ pub(crate) fn answer(core: &Core) -> Reply {
         "Requests that are being read and answered",
         in_flight,
     );
-    let arriving = Gauge::<i64>::default();
-    arriving.set(i64::try_from(core.flow.arriving()).unwrap_or(i64::MAX));
-    registry.register(
+    let mut level = |name: &str, help: &str, value: u64| {
+        let gauge = Gauge::<i64>::default();
+        gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        registry.register(name, help, gauge);
+    };
+    level(
         "apiserver_arriving_body_bytes",
         "Bytes of bodies of writes that are on their way or read",
-        arriving,
+        core.flow.arriving() as u64,
     );
-    let unsent = Gauge::<i64>::default();
-    unsent.set(i64::try_from(core.flow.unsent()).unwrap_or(i64::MAX));
-    registry.register(
+    level(
         "apiserver_unsent_response_bytes",
         "Bytes of answers that wait for their reader",
-        unsent,
+        core.flow.unsent() as u64,
     );
-    let revision = Gauge::<i64>::default();
-    revision.set(i64::try_from(core.store.revision()).unwrap_or(i64::MAX));
-    registry.register(
+    level(
         "apiserver_storage_revision",
         "resourceVersion of the last write",
-        revision,
+        core.store.revision(),
     );
     registry.register(
         "apiserver_storage_objects",

@@ -22,7 +22,7 @@ use crate::{
     body::ApiBody,
     discovery,
     error::ApiError,
-    health,
+    flow, health,
     managed::manager_of_agent,
     request::{MAX_BODY, Output, Path, Query, ResourcePath, check_options, media_type, parse_duration},
     selector::FieldSelector,
@@ -215,7 +215,7 @@ fn send(
     let bytes = response.body().waiting();
     let room = match core.flow.answer(identity, bytes) {
         Ok(room) => room,
-        Err(error) if matches!(*method, Method::GET | Method::HEAD) => {
+        Err(error) if flow::reads(method) => {
             return respond(Err(error), false);
         }
         Err(_) => core.flow.answer_anyway(identity, bytes),
@@ -236,7 +236,7 @@ fn note(
     if let Some((verb, table)) = &seen.resource {
         core.metrics.answered(verb, table, code.as_u16(), took);
     }
-    if !matches!(parts.method, Method::GET | Method::HEAD) {
+    if !flow::reads(&parts.method) {
         core.metrics.written(code.as_u16());
     }
     let (method, path, user) = (&parts.method, parts.uri.path(), identity.map(|i| i.user.as_str()));
@@ -278,11 +278,13 @@ where
     pace.await?;
     // A body that is long in coming keeps nobody from writing, but whoever sends it: of Leases, which are small, few are on their way.
     let enter = || core.flow.enter(identity, &parts.method, heartbeat);
-    let size = HttpBody::size_hint(&body).upper();
-    let reads = matches!(parts.method, Method::GET | Method::HEAD);
-    let (held, _arriving) = match heartbeat || reads {
-        true => (Some(enter()?), None),
-        false => (None, Some(core.flow.arrive(identity, &parts.method, size)?)),
+    let enters_first = heartbeat || flow::reads(&parts.method);
+    let _held = match enters_first {
+        true => enter()?,
+        false => {
+            let size = HttpBody::size_hint(&body).upper();
+            core.flow.arrive(identity, &parts.method, size)?
+        }
     };
     let patience = patience(parts.uri.query().unwrap_or_default())?;
     let longest = if heartbeat { MAX_LEASE } else { MAX_BODY };
@@ -297,9 +299,9 @@ where
         Ok(body) => {
             let body = body.to_bytes();
             core.flow.has_sent(identity, &parts.method, heartbeat, body.len());
-            let _slot = match held {
-                Some(slot) => slot,
-                None => enter()?,
+            let _slot = match enters_first {
+                true => None,
+                false => Some(enter()?),
             };
             // Before anything is decided: a watch looks again if a right was taken away meanwhile.
             let rights = core.rights.version();

@@ -99,6 +99,11 @@ impl Default for Flow {
     }
 }
 
+/// Whether a request only reads.
+pub(crate) fn reads(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
 fn exempt(identity: &Identity) -> bool {
     identity.in_group(MASTERS)
 }
@@ -117,7 +122,7 @@ fn unread(identity: &Identity, taken: Taken) -> ApiError {
 impl Flow {
     /// What a request has to keep pace with.
     fn pace(&self, identity: &Identity, method: &Method, heartbeat: bool) -> Option<&Pace> {
-        let is_free = exempt(identity) || matches!(*method, Method::GET | Method::HEAD);
+        let is_free = exempt(identity) || reads(method);
         match heartbeat {
             _ if is_free => None,
             true => Some(&self.heartbeat_pace),
@@ -186,8 +191,7 @@ impl Flow {
         method: &Method,
         heartbeat: bool,
     ) -> Result<Slot, ApiError> {
-        let reads = matches!(*method, Method::GET | Method::HEAD);
-        let pool = match (exempt(identity), reads, heartbeat) {
+        let pool = match (exempt(identity), reads(method), heartbeat) {
             (false, false, true) => &self.heartbeats,
             (true, false, true) => &self.heartbeats_exempt,
             (true, ..) => &self.exempt,

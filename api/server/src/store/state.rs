@@ -248,18 +248,11 @@ impl State {
             .take(range.limit)
             .map(|(p, kept)| (key_of(&range.table, p), kept.clone()))
             .collect();
-        let table = self.tables.get(&range.table);
-        let remaining = match (table, range.passed) {
-            // A page of everything is one of a thousand: what follows it is not counted one by one.
-            (Some(table), Some(passed)) if range.namespace.is_none() => {
-                let left = table
-                    .objects
-                    .len()
-                    .saturating_sub(passed.saturating_add(records.len()));
-                all.next().map_or(0, |_| left.max(1))
-            }
-            _ => all.count(),
-        };
+        let count = self
+            .tables
+            .get(&range.table)
+            .map_or(0, |table| table.objects.len());
+        let remaining = remaining(range, count, records.len(), all);
         Listing {
             records,
             revision,
@@ -286,7 +279,7 @@ impl State {
         }
         let objects = self.tables.get(&range.table).map(|table| &table.objects);
         let is_there = |place: &&Place| objects.is_some_and(|objects| objects.contains_key(*place));
-        let all = objects
+        let count = objects
             .map_or(0, BTreeMap::len)
             .saturating_add(then.values().flatten().count())
             .saturating_sub(then.keys().filter(is_there).count());
@@ -319,13 +312,7 @@ impl State {
             .take(range.limit)
             .map(|(p, kept)| (key_of(&range.table, p), kept.clone()))
             .collect();
-        let remaining = match range.passed {
-            Some(passed) if range.namespace.is_none() => {
-                let left = all.saturating_sub(passed.saturating_add(records.len()));
-                past.next().map_or(0, |_| left.max(1))
-            }
-            _ => past.count(),
-        };
+        let remaining = remaining(range, count, records.len(), past);
         Ok(Listing {
             records,
             revision,
@@ -551,6 +538,18 @@ fn key_of(table: &Arc<str>, place: &Place) -> Key {
         table: table.clone(),
         namespace: place.0.clone(),
         name: place.1.clone(),
+    }
+}
+
+/// How many objects follow a page of so many, in a table of `count`. A page of everything is one of a thousand: what follows it is
+/// not counted one by one.
+fn remaining<T>(range: &Range, count: usize, page: usize, mut rest: impl Iterator<Item = T>) -> usize {
+    match range.passed {
+        Some(passed) if range.namespace.is_none() => {
+            let left = count.saturating_sub(passed.saturating_add(page));
+            rest.next().map_or(0, |_| left.max(1))
+        }
+        _ => rest.count(),
     }
 }
 
