@@ -23,7 +23,7 @@ use crate::{
     request::Format,
     selector::{FieldSelector, LabelSelector, Labels},
     server::Core,
-    store::{Event, EventKind, Kept, Key, Subscription},
+    store::{Event, EventKind, From, Kept, Key, Subscription},
     table::{Columns, table},
     verbs::{Call, decode_stored, put_stored, type_prefix},
 };
@@ -39,7 +39,7 @@ pub(crate) struct WatchStream {
     lines: Lines,
     subscription: Subscription,
     /// What is told before the events: objects as they were, and events that were missed. Made into lines as they are read:
-    /// a watch that nobody reads holds no copy of everything.
+    /// a watch that nobody reads holds no copy of everything. Of what was missed there is a piece at a time.
     state: std::vec::IntoIter<(Key, Kept)>,
     /// Whether the end of the objects is to be told.
     initial_end: bool,
@@ -121,7 +121,50 @@ impl WatchStream {
         if std::mem::take(&mut self.initial_end) {
             return Some(self.lines.bookmark(self.subscription.revision, true));
         }
-        self.backlog.by_ref().find_map(|event| self.lines.event(&event))
+        let missed = self.backlog.by_ref().find_map(|event| self.lines.event(&event));
+        if missed.is_none() {
+            self.revision = self.revision.max(self.subscription.revision);
+        }
+        missed
+    }
+
+    /// Whoever had no room for what comes next goes on from the history, if that still has it.
+    fn catch_up(&mut self, cx: &mut Context<'_>) {
+        if !self.subscription.overran() {
+            self.ended = true;
+            return;
+        }
+        if self.end.as_mut().poll(cx).is_ready() {
+            self.conclude();
+            return;
+        }
+        let Call { resource, path, .. } = &self.lines.call;
+        let from = From::Revision(self.revision);
+        let more = self
+            .core
+            .store
+            .subscribe(&resource.table, path.namespace.as_deref(), from);
+        match more {
+            Ok(mut subscription) => {
+                self.backlog = std::mem::take(&mut subscription.backlog).into_iter();
+                self.subscription = subscription;
+            }
+            Err(_) => {
+                self.watcher.fell_behind();
+                self.fail(&ApiError::expired(
+                    "this watch fell further behind than the history reaches, and was cut off; list again",
+                ));
+            }
+        }
+    }
+
+    /// The time of the watch is over: a last bookmark lets the client go on from here.
+    fn conclude(&mut self) {
+        self.ended = true;
+        if self.bookmark.is_some() {
+            let line = self.lines.bookmark(self.revision, false);
+            self.pending.push_back(line);
+        }
     }
 
     /// Ends with an error; what was still to be told is not.
@@ -162,13 +205,7 @@ impl WatchStream {
                     continue;
                 }
                 Poll::Ready(None) => {
-                    self.ended = true;
-                    if self.subscription.overran() {
-                        self.watcher.fell_behind();
-                        self.pending.push_back(Lines::error(&ApiError::expired(
-                            "this watch fell too far behind and was cut off; list again",
-                        )));
-                    }
+                    self.catch_up(cx);
                     continue;
                 }
                 Poll::Pending => {}
@@ -189,13 +226,8 @@ impl WatchStream {
                 continue;
             }
             if self.end.as_mut().poll(cx).is_ready() {
-                self.ended = true;
-                // A last bookmark lets the client go on from here.
-                if self.bookmark.is_some() {
-                    self.revision = self.revision.max(offered);
-                    let line = self.lines.bookmark(self.revision, false);
-                    self.pending.push_back(line);
-                }
+                self.revision = self.revision.max(offered);
+                self.conclude();
                 continue;
             }
             return Poll::Pending;

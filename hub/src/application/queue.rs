@@ -3,7 +3,8 @@
 //! A key is in work at most once; a wake-up during its pass makes another pass afterwards. Of several delayed
 //! wake-ups the earliest counts. After a pass a key rests as long as the pass weighs: whatever wakes it meanwhile is served by
 //! one pass then, or the reports of a thousand agents would make hundreds of passes over a thousand Bundles each. Where many
-//! keys rest, each does so for longer: together they take no more of the machine than one alone.
+//! keys rest or wait for a pass after their rest, each rests for longer: together they take no more of the machine than one
+//! alone.
 
 use super::Key;
 use parking_lot::Mutex;
@@ -30,7 +31,7 @@ struct State {
     urgent: HashSet<Key>,
     later: BTreeMap<Instant, BTreeSet<Key>>,
     due: HashMap<Key, Instant>,
-    /// Until when keys rest, and how much their passes weigh.
+    /// Until when keys rest, and how much their passes weigh; kept while they wait for the next pass and during it.
     resting: HashMap<Key, (Instant, Duration)>,
 }
 
@@ -48,7 +49,6 @@ impl State {
         match self.resting.get(&key).copied() {
             Some((until, _)) if until > now && !self.urgent.contains(&key) => self.delay(key, until),
             _ => {
-                self.resting.remove(&key);
                 if self.queued.insert(key.clone()) {
                     self.ready.push_back(key);
                 }
@@ -56,11 +56,13 @@ impl State {
         }
     }
 
-    /// How long a key rests after a pass that alone would have it rest for `own`. Others that rest make it longer: to what all
-    /// of them take together, and small ones by as many times as there are others.
+    /// How long a key rests after a pass that alone would have it rest for `own`. Others that are under way make it longer: to
+    /// what all of them take together, and small ones by as many times as there are others.
     fn rest(&mut self, key: &Key, own: Duration, now: Instant) -> Duration {
-        self.resting
-            .retain(|other, (until, _)| *until > now && other != key);
+        let (queued, running) = (&self.queued, &self.running);
+        self.resting.retain(|other, (until, _)| {
+            other != key && (*until > now || queued.contains(other) || running.contains(other))
+        });
         let others: Duration = self.resting.values().map(|(_, weight)| *weight).sum();
         let count = u32::try_from(self.resting.len()).unwrap_or(u32::MAX);
         let times = own.saturating_mul(count.saturating_add(1));
@@ -337,5 +339,29 @@ mod tests {
         queue.done(&key("huge"), 60 * MAX_REST);
         assert_eq!(rest("huge"), MAX_REST + MAX_OWN, "nobody rests any more");
         assert_eq!(queue.state.lock().resting.len(), 1);
+    }
+
+    /// Those that wait for a pass are no fewer for it: were only those counted that rest just now, most would wait, and those
+    /// few that rest would do so for a moment.
+    #[tokio::test(start_paused = true)]
+    async fn keys_that_are_always_woken_take_hardly_more_together_than_one_alone() {
+        let (weight, cost) = (Duration::from_millis(50), Duration::from_millis(15));
+        for count in [1_u32, 20, 150] {
+            let (queue, start) = (Queue::default(), Instant::now());
+            for n in 0..count {
+                queue.add(key(&n.to_string()));
+            }
+            let mut passes = 0;
+            while start.elapsed() < Duration::from_secs(120) {
+                let key = queue.next().await;
+                tokio::time::sleep(cost).await;
+                queue.add(key.clone());
+                queue.done(&key, weight);
+                passes += 1;
+            }
+            // Between `15 / (15 + 50)`, one alone, and `15 / 50`: many rest while others are in work.
+            let share = (cost * passes).as_secs_f64() / start.elapsed().as_secs_f64();
+            assert!((0.22..0.35).contains(&share), "{count} keys take {share:.2}");
+        }
     }
 }

@@ -374,7 +374,7 @@ fn renews(cluster: &str) -> impl Fn(usize) -> Request<Full<Bytes>> + use<> {
     }
 }
 
-/// The hub's API server has ended a watch because more waited for it than may.
+/// The hub's API server has ended a watch that was further behind than what is kept.
 fn cuts_off() -> Look {
     Look::new(|fleet| {
         Box::pin(async move {
@@ -396,7 +396,7 @@ fn f36_a_slow_reader_is_cut_off_and_does_not_hold_up_others() {
         let mut dice = Dice::new(seed, "f36");
         let web = application("web", 8, &[("east", "100%")]);
         let mut script = Script::of_regions(4, &["east"]).with(web.clone());
-        script.watch_buffer = Some(8);
+        (script.watch_buffer, script.history) = (Some(8), 40);
         let mut others = script.names();
         let reader = others.remove(usize::try_from(dice.below(4)).unwrap());
         let slow = On::all_of(Parties::these([reader.as_str()])).to(Side::Hub);

@@ -79,9 +79,9 @@ impl Event {
 pub struct Subscription {
     /// The state at the start, if it was asked for.
     pub state: Vec<(Key, Kept)>,
-    /// Events between the revision asked for and now.
+    /// Events between the revision asked for and the start.
     pub backlog: Vec<Arc<Event>>,
-    /// Revision of the start.
+    /// Revision of the start: what is later is told as an event.
     pub revision: u64,
     pub(crate) events: mpsc::Receiver<Arc<Event>>,
     pub(crate) waiting: Arc<Waiting>,
@@ -100,7 +100,20 @@ pub(crate) struct Waiting {
 }
 
 impl Subscription {
-    /// Whether events were lost because the buffer was full; the stream has ended then.
+    /// Events behind which there are more than there is room for: it is told nothing but them.
+    pub(super) fn of_a_piece(backlog: Vec<Arc<Event>>) -> Self {
+        let waiting = Waiting::default();
+        waiting.overrun.store(true, Ordering::Release);
+        Self {
+            state: vec![],
+            revision: backlog.last().map_or(0, |event| event.revision),
+            backlog,
+            events: mpsc::channel(1).1,
+            waiting: Arc::new(waiting),
+        }
+    }
+
+    /// Whether there was no room for what comes next, and the stream has ended for that. The history may have it.
     pub(crate) fn overran(&self) -> bool {
         self.waiting.overrun.load(Ordering::Acquire)
     }

@@ -22,7 +22,8 @@ pub struct StoreLimits {
     pub history_events: usize,
     /// Bytes of object states those events may hold: what each was before and after, counted for each.
     pub history_bytes: usize,
-    /// Events a watcher may lag behind before it is cut off.
+    /// Events that wait for one watch. One that lags further behind goes on from the history, so many at a time, and is cut
+    /// off when that has lost what comes next for it.
     pub watch_buffer: usize,
 }
 
@@ -458,7 +459,8 @@ impl State {
         }
     }
 
-    /// A new watcher of a table (in one namespace or all).
+    /// A new watcher of a table (in one namespace or all). Of much that it has missed it gets a piece, and has to ask again
+    /// behind that.
     pub(super) fn subscribe(
         &mut self,
         table: &Arc<str>,
@@ -467,7 +469,8 @@ impl State {
     ) -> Result<Subscription, TooOld> {
         let mut objects = vec![];
         let mut backlog = vec![];
-        let since = self.seen_by_readers_of(table);
+        let mut since = self.seen_by_readers_of(table);
+        let room = self.limits.watch_buffer.max(1);
         match from {
             From::Now => {}
             From::State => {
@@ -486,14 +489,19 @@ impl State {
                 if revision < self.last_of(table, namespace) {
                     self.reaches_back_to(revision)?;
                 }
+                // What is not settled is told when it is.
+                since = self.settled.max(revision);
                 let start = self.history.partition_point(|e| e.revision <= revision);
-                let wanted = |e: &&Arc<Event>| {
-                    e.key.table == *table && namespace.is_none_or(|ns| *e.key.namespace == *ns)
-                };
-                backlog = self.history.range(start..).filter(wanted).cloned().collect();
+                let settled = self.history.range(start..).take_while(|e| e.revision <= since);
+                let mut wanted = settled
+                    .filter(|e| e.key.table == *table && namespace.is_none_or(|ns| *e.key.namespace == *ns));
+                backlog = wanted.by_ref().take(room).cloned().collect();
+                if wanted.next().is_some() {
+                    return Ok(Subscription::of_a_piece(backlog));
+                }
             }
         }
-        let (sender, events) = mpsc::channel(self.limits.watch_buffer.max(1));
+        let (sender, events) = mpsc::channel(room);
         let waiting = Arc::<Waiting>::default();
         let lists = self.subscribers.entry(table.clone()).or_default();
         let list = lists.entry(namespace.unwrap_or_default().into()).or_default();

@@ -4,6 +4,7 @@ use crate::raw::Raw;
 use http::Method;
 use roundhouse_apiserver::{ApiBody, Server, StoreLimits};
 use serde_json::{Value, json};
+use std::{ops::Range, time::Duration};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -28,10 +29,68 @@ fn shown(line: &Value) -> (&str, &str) {
     )
 }
 
+async fn tells(lines: &mut ApiBody, names: impl IntoIterator<Item = String>) {
+    for name in names {
+        let line = Raw::line(lines).await.unwrap();
+        assert_eq!(shown(&line), ("ADDED", name.as_str()), "{line}");
+    }
+}
+
+fn numbered(numbers: Range<u32>) -> impl Iterator<Item = String> {
+    numbers.map(|i| format!("m{i}"))
+}
+
+/// How many watches the server has cut off.
+async fn cut_off(raw: &Raw) -> u32 {
+    let (_, metrics) = raw.get("/metrics").await;
+    let mut lines = metrics.as_str().unwrap().lines();
+    let count = lines.find_map(|line| line.strip_prefix("apiserver_watch_cut_off_total "));
+    count.unwrap().parse().unwrap()
+}
+
+/// However little room there is for it: a client that had to list again would take in everything for a thousand changes.
 #[tokio::test]
-async fn a_watcher_that_falls_behind_is_cut_off_and_others_are_not() {
+async fn a_watcher_that_falls_behind_goes_on_from_the_history_and_misses_nothing() {
     let limits = StoreLimits {
         watch_buffer: 4,
+        ..StoreLimits::default()
+    };
+    let raw = Raw::new(&Server::builder().limits(limits).build());
+    let before = make(&raw, "before").await;
+    let mut slow = watch(&raw, &format!("resourceVersion={before}")).await;
+    for name in numbered(0..30) {
+        make(&raw, &name).await;
+    }
+    tells(&mut slow, numbered(0..10)).await;
+    // Of other namespaces, and of other kinds, it hears nothing on the way.
+    raw.post("/api/v1/namespaces", json!({"metadata": {"name": "other"}}))
+        .await;
+    let elsewhere = json!({"metadata": {"name": "elsewhere"}});
+    for _ in 0..2 {
+        raw.post("/api/v1/namespaces/other/configmaps", elsewhere.clone())
+            .await;
+    }
+    for name in numbered(30..40) {
+        make(&raw, &name).await;
+    }
+    tells(&mut slow, numbered(10..40)).await;
+    // It is no more behind, and told at once.
+    make(&raw, "m40").await;
+    tells(&mut slow, numbered(40..41)).await;
+    // Who resumes has the same pieces.
+    let mut resumed = watch(&raw, &format!("resourceVersion={before}")).await;
+    tells(&mut resumed, numbered(0..41)).await;
+    make(&raw, "m41").await;
+    tells(&mut resumed, numbered(41..42)).await;
+    tells(&mut slow, numbered(41..42)).await;
+    assert_eq!(cut_off(&raw).await, 0);
+}
+
+#[tokio::test]
+async fn a_watcher_that_falls_further_behind_than_the_history_is_cut_off_and_others_are_not() {
+    let limits = StoreLimits {
+        watch_buffer: 4,
+        history_events: 6,
         ..StoreLimits::default()
     };
     let raw = Raw::new(&Server::builder().limits(limits).build());
@@ -39,23 +98,44 @@ async fn a_watcher_that_falls_behind_is_cut_off_and_others_are_not() {
         watch(&raw, "resourceVersion=0").await,
         watch(&raw, "resourceVersion=0").await,
     );
-    for i in 0..10 {
+    for i in 0..11 {
         make(&raw, &format!("m{i}")).await;
-        assert_eq!(
-            shown(&Raw::line(&mut quick).await.unwrap()),
-            ("ADDED", format!("m{i}").as_str())
-        );
+        tells(&mut quick, numbered(i..i + 1)).await;
     }
-    for i in 0..4 {
-        assert_eq!(
-            shown(&Raw::line(&mut slow).await.unwrap()),
-            ("ADDED", format!("m{i}").as_str())
-        );
-    }
+    tells(&mut slow, numbered(0..4)).await;
     let end = Raw::line(&mut slow).await.unwrap();
     assert_eq!(
         (&end["type"], &end["object"]["code"]),
         (&json!("ERROR"), &json!(410))
+    );
+    assert!(Raw::line(&mut slow).await.is_none());
+    assert_eq!(cut_off(&raw).await, 1);
+}
+
+/// One that is always behind comes to its end nevertheless.
+#[tokio::test]
+async fn a_watcher_that_is_behind_when_its_time_is_over_ends_where_it_is() {
+    let limits = StoreLimits {
+        watch_buffer: 4,
+        ..StoreLimits::default()
+    };
+    let raw = Raw::new(&Server::builder().limits(limits).build());
+    let before = make(&raw, "before").await;
+    let asked = format!("resourceVersion={before}&timeoutSeconds=1&allowWatchBookmarks=true");
+    let mut slow = watch(&raw, &asked).await;
+    let mut fourth = String::new();
+    for name in numbered(0..10) {
+        let version = make(&raw, &name).await;
+        if name == "m3" {
+            fourth = version;
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    tells(&mut slow, numbered(0..4)).await;
+    let last = Raw::line(&mut slow).await.unwrap();
+    assert_eq!(
+        (&last["type"], &last["object"]["metadata"]["resourceVersion"]),
+        (&json!("BOOKMARK"), &json!(fourth))
     );
     assert!(Raw::line(&mut slow).await.is_none());
 }
@@ -177,8 +257,8 @@ async fn what_waits_for_a_watch_is_bounded_in_bytes_too() {
     let mut body = watch(&raw, "resourceVersion=0").await;
     make(&raw, "large").await;
     let mut sent = 1;
-    // Far fewer events than would fill it by their number.
-    for i in 0..150 {
+    // Far fewer events than would fill it by their number, and more than the history has of that size.
+    for i in 0..200 {
         let data = json!({"data": {"a": format!("{i}{}", "v".repeat(1 << 19))}});
         assert_eq!(raw.merge(&format!("{MAPS}/large"), data).await.0, 200);
         sent += 1;

@@ -103,7 +103,7 @@ pub struct Script {
     pub hub: Option<Arc<Changes<HubOptions>>>,
     /// How many changes an API server keeps for watches that resume.
     pub history: usize,
-    /// Changes that may wait for one watch of an API server, if not as many as usual.
+    /// Changes that may wait for one watch of an API server before it goes on from what is kept, if not as many as usual.
     pub watch_buffer: Option<usize>,
     /// Writes that may wait for the disk of the hub's API server, if not as many as usual.
     pub queue: Option<usize>,
