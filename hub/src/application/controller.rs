@@ -292,7 +292,7 @@ fn settle(
         error: Some(error),
         ..Outcome::default()
     });
-    let again = match outcome.error {
+    let again = match &outcome.error {
         None => {
             failures.remove(key);
             None
@@ -300,7 +300,7 @@ fn settle(
         Some(error) => {
             let count = failures.entry(key.clone()).or_default();
             *count += 1;
-            match &error {
+            match error {
                 PassError::Conflict { .. } if *count <= 5 => {
                     tracing::debug!(%error, "a newer version was there");
                     Some(CONFLICT_PAUSE)
@@ -313,7 +313,7 @@ fn settle(
             }
         }
     };
-    queue.done(key, rest);
+    queue.done(key, rest, outcome.wrote.as_deref());
     for after in [outcome.wake, again].into_iter().flatten() {
         queue.add_at(key.clone(), Instant::now() + after);
     }

@@ -174,7 +174,10 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
         };
         let Some((kind, news)) = next else { return };
         let mut wake = BTreeSet::new();
-        let by_user = kind == Kind::Application && matches!(news, News::Put(_));
+        let by_user = match &news {
+            News::Put(seen) if kind == Kind::Application => Some(version(seen)),
+            _ => None,
+        };
         if kind == Kind::Cluster {
             match news {
                 News::ListBegins(_) => {}
@@ -227,9 +230,11 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
                 }
             }
         }
-        match by_user && ready.is_cancelled() {
-            true => wake.into_iter().for_each(|key| queue.add_now(key)),
-            false => wake_all(queue, ready, wake),
+        match by_user.filter(|_| ready.is_cancelled()) {
+            Some(version) => wake
+                .into_iter()
+                .for_each(|key| queue.add_now(key, version.clone())),
+            None => wake_all(queue, ready, wake),
         }
     }
 }

@@ -103,6 +103,8 @@ pub(super) struct Outcome {
     pub(super) error: Option<PassError>,
     /// What was let go, and whose clusters nobody can tell: somebody else has the Bundle.
     pub(super) untold: BTreeSet<LetGo>,
+    /// The last version of the application that its status was written as.
+    pub(super) wrote: Option<String>,
 }
 
 impl Outcome {

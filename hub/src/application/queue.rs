@@ -27,8 +27,9 @@ struct State {
     queued: HashSet<Key>,
     running: HashSet<Key>,
     again: HashSet<Key>,
-    /// Those whose next pass does not wait for the end of a rest.
-    urgent: HashSet<Key>,
+    /// Those whose next pass does not wait for the end of a rest, and the version of the last change of a user for which it
+    /// does not.
+    urgent: HashMap<Key, String>,
     later: BTreeMap<Instant, BTreeSet<Key>>,
     due: HashMap<Key, Instant>,
     /// Until when keys rest, and how much their passes weigh; kept while they wait for the next pass and during it.
@@ -47,7 +48,7 @@ impl State {
             return;
         }
         match self.resting.get(&key).copied() {
-            Some((until, _)) if until > now && !self.urgent.contains(&key) => self.delay(key, until),
+            Some((until, _)) if until > now && !self.urgent.contains_key(&key) => self.delay(key, until),
             _ => {
                 if self.queued.insert(key.clone()) {
                     self.ready.push_back(key);
@@ -105,11 +106,14 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Looks at `key` as soon as there is room, and it rests no longer: a user has changed it.
-    pub(super) fn add_now(&self, key: Key) {
+    /// Looks at `key` as soon as there is room, and it rests no longer: a user has changed it to `version`. Unless it is the pass
+    /// under way that has: what is heard of that may come before its answer.
+    pub(super) fn add_now(&self, key: Key, version: String) {
         let mut state = self.state.lock();
-        state.urgent.insert(key.clone());
-        state.push(key, Instant::now());
+        state.urgent.insert(key.clone(), version);
+        if !state.running.contains(&key) {
+            state.push(key, Instant::now());
+        }
         drop(state);
         self.changed.notify_one();
     }
@@ -176,16 +180,20 @@ impl Queue {
     }
 
     /// The pass over `key` has ended; the next one begins after `rest` at the earliest, and later where others rest, too.
-    pub(super) fn done(&self, key: &Key, rest: Duration) {
+    /// `wrote` is the version that the pass has made of it: it knew everything before that.
+    pub(super) fn done(&self, key: &Key, rest: Duration, wrote: Option<&str>) {
         let mut state = self.state.lock();
         let now = Instant::now();
         state.running.remove(key);
+        if wrote.is_some() && state.urgent.get(key).map(String::as_str) == wrote {
+            state.urgent.remove(key);
+        }
         let own = rest.min(MAX_OWN);
         let until = now + state.rest(key, own, now);
         if until > now {
             state.resting.insert(key.clone(), (until, own));
         }
-        if state.again.remove(key) {
+        if state.again.remove(key) || state.urgent.contains_key(key) {
             state.push(key.clone(), now);
             drop(state);
             self.changed.notify_one();
@@ -212,10 +220,10 @@ mod tests {
         assert_eq!(queue.next().await, key("b"));
         let idle = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
         assert!(idle.is_err(), "a is still in work");
-        queue.done(&key("a"), Duration::ZERO);
+        queue.done(&key("a"), Duration::ZERO, None);
         assert_eq!(queue.next().await, key("a"));
-        queue.done(&key("a"), Duration::ZERO);
-        queue.done(&key("b"), Duration::ZERO);
+        queue.done(&key("a"), Duration::ZERO, None);
+        queue.done(&key("b"), Duration::ZERO, None);
         assert!(
             tokio::time::timeout(Duration::from_secs(60), queue.next())
                 .await
@@ -259,7 +267,7 @@ mod tests {
         }
         assert_eq!(queue.next().await, key("a"));
         assert_eq!(start.elapsed().as_secs(), 3);
-        queue.done(&key("a"), Duration::ZERO);
+        queue.done(&key("a"), Duration::ZERO, None);
         assert!(
             tokio::time::timeout(Duration::from_secs(60), queue.next())
                 .await
@@ -274,19 +282,19 @@ mod tests {
         queue.add(key("a"));
         queue.next().await;
         queue.add(key("a"));
-        queue.done(&key("a"), rest);
+        queue.done(&key("a"), rest, None);
         for part in 1..4 {
             queue.add_at(key("a"), start + rest / 4 * part);
         }
         queue.add(key("b"));
         assert_eq!((queue.next().await, start.elapsed()), (key("b"), Duration::ZERO));
         assert_eq!((queue.next().await, start.elapsed()), (key("a"), rest));
-        queue.done(&key("a"), rest);
+        queue.done(&key("a"), rest, None);
         tokio::time::sleep(rest).await;
         queue.add(key("a"));
         assert_eq!((queue.next().await, start.elapsed()), (key("a"), 2 * rest));
-        queue.done(&key("a"), Duration::ZERO);
-        queue.done(&key("b"), Duration::ZERO);
+        queue.done(&key("a"), Duration::ZERO, None);
+        queue.done(&key("b"), Duration::ZERO, None);
         let more = tokio::time::timeout(rest, queue.next()).await;
         assert!(
             more.is_err(),
@@ -297,16 +305,22 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_a_user_changes_does_not_rest_and_rests_afterwards() {
         let (queue, start) = (Queue::default(), Instant::now());
+        let changed = |version: &str| queue.add_now(key("a"), version.to_owned());
         queue.add(key("a"));
         queue.next().await;
-        queue.add_now(key("a"));
-        queue.done(&key("a"), MAX_OWN);
+        changed("2");
+        queue.done(&key("a"), MAX_OWN, None);
         assert_eq!((queue.next().await, start.elapsed()), (key("a"), Duration::ZERO));
-        queue.done(&key("a"), MAX_OWN);
+        queue.done(&key("a"), MAX_OWN, None);
         queue.add(key("a"));
-        queue.add_now(key("a"));
+        changed("3");
         assert_eq!((queue.next().await, start.elapsed()), (key("a"), Duration::ZERO));
-        queue.done(&key("a"), MAX_OWN);
+        // A user's change that was heard of before the pass wrote, and one after it.
+        changed("4");
+        changed("6");
+        queue.done(&key("a"), MAX_OWN, Some("5"));
+        assert_eq!((queue.next().await, start.elapsed()), (key("a"), Duration::ZERO));
+        queue.done(&key("a"), MAX_OWN, None);
         // What was due at the end of the rest is served; what comes now rests again.
         tokio::time::sleep(MAX_OWN / 2).await;
         queue.add(key("a"));
@@ -315,28 +329,48 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn what_a_pass_has_written_itself_wakes_nobody_even_if_it_is_heard_of_before_the_answer() {
+        let queue = Queue::default();
+        queue.add(key("a"));
+        queue.next().await;
+        queue.add_now(key("a"), "2".to_owned());
+        queue.add_now(key("a"), "3".to_owned());
+        queue.done(&key("a"), MAX_OWN, Some("3"));
+        let more = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
+        assert!(more.is_err(), "{more:?}");
+        // What else has woken it is served, after its rest.
+        queue.add(key("a"));
+        queue.next().await;
+        queue.add(key("a"));
+        queue.add_now(key("a"), "4".to_owned());
+        let start = Instant::now();
+        queue.done(&key("a"), MAX_OWN, Some("4"));
+        assert_eq!((queue.next().await, start.elapsed()), (key("a"), MAX_OWN));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn many_that_rest_do_so_for_longer_and_small_ones_not_for_as_long_as_large_ones() {
         let (queue, now) = (Queue::default(), Instant::now());
         let [large, small] = [50, 1].map(Duration::from_millis);
         let rest = |name: &str| queue.state.lock().resting[&key(name)].0.duration_since(now);
-        queue.done(&key("large-0"), large);
+        queue.done(&key("large-0"), large, None);
         assert_eq!(rest("large-0"), large, "alone");
-        queue.done(&key("small-0"), small);
+        queue.done(&key("small-0"), small, None);
         assert_eq!(rest("small-0"), 2 * small, "twice, beside one other");
-        queue.done(&key("large-1"), large);
+        queue.done(&key("large-1"), large, None);
         assert_eq!(rest("large-1"), 2 * large + small, "what all of them take");
         for n in 2..90 {
-            queue.done(&key(&format!("large-{n}")), large);
+            queue.done(&key(&format!("large-{n}")), large, None);
         }
         assert_eq!(rest("large-89"), 90 * large + small);
-        queue.done(&key("small-0"), small);
+        queue.done(&key("small-0"), small, None);
         assert_eq!(rest("small-0"), 91 * small);
         for n in 90..200 {
-            queue.done(&key(&format!("large-{n}")), large);
+            queue.done(&key(&format!("large-{n}")), large, None);
         }
         assert_eq!(rest("large-199"), MAX_REST);
         tokio::time::sleep(MAX_REST).await;
-        queue.done(&key("huge"), 60 * MAX_REST);
+        queue.done(&key("huge"), 60 * MAX_REST, None);
         assert_eq!(rest("huge"), MAX_REST + MAX_OWN, "nobody rests any more");
         assert_eq!(queue.state.lock().resting.len(), 1);
     }
@@ -356,7 +390,7 @@ mod tests {
                 let key = queue.next().await;
                 tokio::time::sleep(cost).await;
                 queue.add(key.clone());
-                queue.done(&key, weight);
+                queue.done(&key, weight, None);
                 passes += 1;
             }
             // Between `15 / (15 + 50)`, one alone, and `15 / 50`: many rest while others are in work.

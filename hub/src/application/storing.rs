@@ -93,6 +93,7 @@ impl Hub {
         let object = answer.map_err(|error| PassError::api(&app.title(), "writing its status", error))?;
         self.written.lock().insert(key, now);
         self.tell(app, &status);
+        outcome.wrote.clone_from(&object.metadata.resource_version);
         Ok(self.cache.put_application(object))
     }
 }
