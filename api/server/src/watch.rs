@@ -145,6 +145,7 @@ impl WatchStream {
             .store
             .subscribe(&resource.table, path.namespace.as_deref(), from);
         match more {
+            Ok(subscription) if !subscription.follows(&self.subscription) => self.ended = true,
             Ok(mut subscription) => {
                 self.backlog = std::mem::take(&mut subscription.backlog).into_iter();
                 self.subscription = subscription;

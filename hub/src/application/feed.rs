@@ -193,6 +193,9 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
             News::Failed => {}
             // Who wrote it has gone on from there.
             News::Put(seen) if cache.holds(kind, &name(&seen), &version(&seen)) => {}
+            // What was made of it since is known, from the pass that did, or because it was heard of.
+            News::Put(seen)
+                if kind == Kind::Application && cache.holds_newer(kind, &name(&seen), &version(&seen)) => {}
             News::Put(seen) => wake = put(cache, seen),
             News::Gone(seen) => {
                 let (key, version) = (name(&seen), version(&seen));

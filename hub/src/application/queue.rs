@@ -7,6 +7,7 @@
 //! alone.
 
 use super::Key;
+use crate::relist::older;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
@@ -184,8 +185,12 @@ impl Queue {
     pub(super) fn done(&self, key: &Key, rest: Duration, wrote: Option<&str>) {
         let mut state = self.state.lock();
         let now = Instant::now();
+        // Whose rest is over waits from now on, and weighs what it did.
+        state.ripen(now);
         state.running.remove(key);
-        if wrote.is_some() && state.urgent.get(key).map(String::as_str) == wrote {
+        if let (Some(wrote), Some(heard)) = (wrote, state.urgent.get(key))
+            && (wrote == heard || older(wrote, heard))
+        {
             state.urgent.remove(key);
         }
         let own = rest.min(MAX_OWN);
@@ -333,11 +338,18 @@ mod tests {
         let queue = Queue::default();
         queue.add(key("a"));
         queue.next().await;
-        queue.add_now(key("a"), "2".to_owned());
-        queue.add_now(key("a"), "3".to_owned());
-        queue.done(&key("a"), MAX_OWN, Some("3"));
-        let more = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
-        assert!(more.is_err(), "{more:?}");
+        // The last of several writes may be heard of when it is held already.
+        for (heard, wrote) in [(["2", "3"], "3"), (["9", "10"], "11")] {
+            for version in heard {
+                queue.add_now(key("a"), version.to_owned());
+            }
+            queue.done(&key("a"), MAX_OWN, Some(wrote));
+            let more = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
+            assert!(more.is_err(), "{more:?}");
+            queue.add(key("a"));
+            queue.next().await;
+        }
+        queue.done(&key("a"), Duration::ZERO, None);
         // What else has woken it is served, after its rest.
         queue.add(key("a"));
         queue.next().await;
@@ -375,8 +387,26 @@ mod tests {
         assert_eq!(queue.state.lock().resting.len(), 1);
     }
 
-    /// Those that wait for a pass are no fewer for it: were only those counted that rest just now, most would wait, and those
-    /// few that rest would do so for a moment.
+    /// Where passes take longer than they weigh, keys wait for each other nearly all the time; those that do weigh no less, or each
+    /// would rest as if it were alone.
+    #[tokio::test(start_paused = true)]
+    async fn keys_that_wait_for_a_pass_make_others_rest() {
+        let (weight, cost) = (Duration::from_millis(50), Duration::from_millis(60));
+        let (queue, count) = (Queue::default(), 100);
+        for n in 0..count {
+            queue.add(key(&n.to_string()));
+        }
+        let mut rest = Duration::ZERO;
+        for _ in 0..10 * count {
+            let key = queue.next().await;
+            tokio::time::sleep(cost).await;
+            queue.add(key.clone());
+            queue.done(&key, weight, None);
+            rest = queue.state.lock().resting[&key].0 - Instant::now();
+        }
+        assert_eq!(rest, weight * count);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn keys_that_are_always_woken_take_hardly_more_together_than_one_alone() {
         let (weight, cost) = (Duration::from_millis(50), Duration::from_millis(15));

@@ -47,7 +47,9 @@ impl Hub {
             return Ok(());
         }
         if let Some(found) = found {
-            self.cache.put_application(found);
+            let found = self.cache.put_application(found);
+            // When it is heard of, it is held.
+            self.queue.add_now(app.key(), found.resource_version.clone());
         }
         Err(PassError::Conflict {
             application: app.title(),
@@ -56,6 +58,9 @@ impl Hub {
     }
 
     /// Writes the status if it differs; at most once a second unless it is `urgent`.
+    ///
+    /// # Errors
+    /// [`PassError::Conflict`]: somebody has changed the application, before or since.
     pub(super) async fn store(
         &self,
         app: &Arc<Stored>,
@@ -93,7 +98,16 @@ impl Hub {
         let object = answer.map_err(|error| PassError::api(&app.title(), "writing its status", error))?;
         self.written.lock().insert(key, now);
         self.tell(app, &status);
-        outcome.wrote.clone_from(&object.metadata.resource_version);
-        Ok(self.cache.put_application(object))
+        let version = object.metadata.resource_version.clone();
+        let held = self.cache.put_application(object);
+        if version.as_ref() != Some(&held.resource_version) {
+            // Somebody has changed it since, and what this pass goes by is of before.
+            return Err(PassError::Conflict {
+                application: app.title(),
+                action: "going on with what it was".to_owned(),
+            });
+        }
+        outcome.wrote = version;
+        Ok(held)
     }
 }

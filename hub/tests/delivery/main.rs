@@ -26,6 +26,7 @@ mod hostile;
 mod input;
 mod killed;
 mod lost;
+mod meanwhile;
 mod objects;
 mod once;
 mod overriding;

@@ -85,6 +85,8 @@ pub struct Subscription {
     pub revision: u64,
     pub(crate) events: mpsc::Receiver<Arc<Event>>,
     pub(crate) waiting: Arc<Waiting>,
+    /// How often every subscription had been ended before.
+    pub(super) closed: u64,
 }
 
 /// Most bytes of events that wait for one watch: of several steps to the disk, each of which tells them all at once. Watches
@@ -101,7 +103,7 @@ pub(crate) struct Waiting {
 
 impl Subscription {
     /// Events behind which there are more than there is room for: it is told nothing but them.
-    pub(super) fn of_a_piece(backlog: Vec<Arc<Event>>) -> Self {
+    pub(super) fn of_a_piece(backlog: Vec<Arc<Event>>, closed: u64) -> Self {
         let waiting = Waiting::default();
         waiting.overrun.store(true, Ordering::Release);
         Self {
@@ -110,7 +112,13 @@ impl Subscription {
             backlog,
             events: mpsc::channel(1).1,
             waiting: Arc::new(waiting),
+            closed,
         }
+    }
+
+    /// Whether no end of every subscription lies between this one and the one that it follows.
+    pub(crate) fn follows(&self, before: &Self) -> bool {
+        self.closed == before.closed
     }
 
     /// Whether there was no room for what comes next, and the stream has ended for that. The history may have it.

@@ -23,7 +23,7 @@ pub struct StoreLimits {
     /// Bytes of object states those events may hold: what each was before and after, counted for each.
     pub history_bytes: usize,
     /// Events that wait for one watch. One that lags further behind goes on from the history, so many at a time, and is cut
-    /// off when that has lost what comes next for it.
+    /// off where that does not reach back so far.
     pub watch_buffer: usize,
 }
 
@@ -106,6 +106,8 @@ pub(super) struct State {
     history_bytes: usize,
     /// By table, then by namespace; the empty namespace is the subscribers of all.
     subscribers: HashMap<Arc<str>, HashMap<Arc<str>, Vec<Subscriber>>>,
+    /// How often every subscription was ended.
+    closed: u64,
 }
 
 impl std::fmt::Debug for State {
@@ -130,6 +132,7 @@ impl State {
             history: VecDeque::new(),
             history_bytes: 0,
             subscribers: HashMap::new(),
+            closed: 0,
         }
     }
 
@@ -497,7 +500,7 @@ impl State {
                     .filter(|e| e.key.table == *table && namespace.is_none_or(|ns| *e.key.namespace == *ns));
                 backlog = wanted.by_ref().take(room).cloned().collect();
                 if wanted.next().is_some() {
-                    return Ok(Subscription::of_a_piece(backlog));
+                    return Ok(Subscription::of_a_piece(backlog, self.closed));
                 }
             }
         }
@@ -518,11 +521,13 @@ impl State {
             revision: since,
             events,
             waiting,
+            closed: self.closed,
         })
     }
 
     /// Ends every subscription, in an order that does not depend on how they are kept: who is told first comes back first.
     pub(super) fn close_subscriptions(&mut self) {
+        self.closed += 1;
         let tables: BTreeMap<_, _> = self.subscribers.drain().collect();
         for by_namespace in tables.into_values() {
             let by_namespace: BTreeMap<_, _> = by_namespace.into_iter().collect();

@@ -112,6 +112,34 @@ async fn a_watcher_that_falls_further_behind_than_the_history_is_cut_off_and_oth
     assert_eq!(cut_off(&raw).await, 1);
 }
 
+/// A server that stops ends those that are behind, too.
+#[tokio::test]
+async fn a_watcher_that_is_behind_when_all_are_ended_ends() {
+    let limits = StoreLimits {
+        watch_buffer: 4,
+        ..StoreLimits::default()
+    };
+    let server = Server::builder().limits(limits).build();
+    let raw = Raw::new(&server);
+    let before = make(&raw, "before").await;
+    let from = format!("resourceVersion={before}");
+    let mut overrun = watch(&raw, &from).await;
+    for name in numbered(0..10) {
+        make(&raw, &name).await;
+    }
+    let mut piece = watch(&raw, &from).await;
+    server.close_watches();
+    for lines in [&mut overrun, &mut piece] {
+        tells(lines, numbered(0..4)).await;
+        assert!(Raw::line(lines).await.is_none());
+    }
+    // Who comes after that is served.
+    let mut later = watch(&raw, &from).await;
+    tells(&mut later, numbered(0..10)).await;
+    make(&raw, "m10").await;
+    tells(&mut later, numbered(10..11)).await;
+}
+
 /// One that is always behind comes to its end nevertheless.
 #[tokio::test]
 async fn a_watcher_that_is_behind_when_its_time_is_over_ends_where_it_is() {
