@@ -79,20 +79,34 @@ pub(crate) fn look(
     known: Option<&Examined>,
 ) -> Sight {
     let known = known.filter(|known| !known.postponed).cloned();
-    let examined = rules
-        .map(|rules| known.unwrap_or_else(|| rules.examine(key, version, live)))
-        .unwrap_or_default();
+    let behind = behind(key, live, written);
+    let examine = |rules: &RuleSet| match &behind {
+        Some(_) => rules.unexamined("what it says is of an earlier generation"),
+        None => known.unwrap_or_else(|| rules.examine(key, version, live)),
+    };
+    let examined = rules.map(examine).unwrap_or_default();
+    let workload = replicas::replicas(key, live).map(|workload| match &behind {
+        // Whose pods they are that it counts is not known yet.
+        Some(_) => WorkloadStatus {
+            updated: 0,
+            ..workload
+        },
+        None => workload,
+    });
     Sight {
-        readiness: unsettled(key, live, written)
+        readiness: going(live)
+            .or(behind.map(Readiness::Progressing))
             .unwrap_or_else(|| conditions::decide(&examined.conditions, by_kind(key, live))),
-        workload: replicas::replicas(key, live),
+        workload,
         examined,
     }
 }
 
 /// Judges a live object by its kind alone.
 pub(crate) fn readiness(key: &ObjectKey, live: &Value) -> Readiness {
-    unsettled(key, live, None).unwrap_or_else(|| by_kind(key, live))
+    going(live)
+        .or_else(|| behind(key, live, None).map(Readiness::Progressing))
+        .unwrap_or_else(|| by_kind(key, live))
 }
 
 /// How an object that runs to an end came to it, well or badly, even if it is on its way out by now; `None` for one that
@@ -107,26 +121,21 @@ pub(crate) fn end(key: &ObjectKey, live: &Value) -> Option<Readiness> {
     }
 }
 
-/// Why nothing that the object says counts yet: it is on its way out, or it was read before our own write, or its
-/// controller has not seen its present generation. A Deployment that was just changed still shows the old revision as
-/// ready.
-fn unsettled(key: &ObjectKey, live: &Value, written: Option<i64>) -> Option<Readiness> {
-    if object::is_deleting(live) {
-        return Some(Readiness::progressing("being deleted"));
-    }
+/// Whoever is on the way out is not ready, whatever it says.
+fn going(live: &Value) -> Option<Readiness> {
+    object::is_deleting(live).then(|| Readiness::progressing("being deleted"))
+}
+
+/// Why what the object says is not of what it is to be: it was read before our own write, or its controller has not seen its
+/// present generation. A Deployment that was just changed still shows the old revision as ready.
+fn behind(key: &ObjectKey, live: &Value, written: Option<i64>) -> Option<String> {
     let generation = object::generation(live);
     if let Some(written) = written.filter(|written| generation < *written) {
-        return Some(Readiness::Progressing(format!(
-            "generation {generation} was read, {written} was written"
-        )));
+        return Some(format!("generation {generation} was read, {written} was written"));
     }
     let observed = object::number(live, "/status/observedGeneration");
     let observed = observed.or(observes_generations(key).then_some(0))?;
-    (observed < generation).then(|| {
-        Readiness::Progressing(format!(
-            "generation {generation} is not observed yet, {observed} is"
-        ))
-    })
+    (observed < generation).then(|| format!("generation {generation} is not observed yet, {observed} is"))
 }
 
 /// Kinds whose controllers always say which generation they saw.

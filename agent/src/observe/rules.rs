@@ -318,4 +318,32 @@ mod tests {
         assert!(!postponed && ready, "{examined:?}");
         assert_eq!(examined.feedback.len(), 1);
     }
+
+    /// Counts and rules that are of the revision before must not be told of this one.
+    #[test]
+    fn what_its_controller_has_not_seen_says_nothing_of_its_pods_and_its_rules() {
+        let config = json!({"resourceIdentifier": {"group": "apps", "resource": "deployments", "namespace": "x", "name": "*"},
+            "conditionRules": [{"condition": "Serves", "type": "CEL", "celExpressions": ["object.status.readyReplicas == 3"]}],
+            "feedbackRules": [{"type": "CEL", "celExpressions": [{"name": "n", "expression": "object.status.readyReplicas"}]}]});
+        let rules = Rules::within(&[from_value(config).unwrap()], Allowance::default());
+        let key = ObjectKey {
+            group: "apps".into(),
+            kind: "Deployment".into(),
+            ..ObjectKey::default()
+        };
+        let at = |observed: i64, written| {
+            let live = json!({"metadata": {"generation": 2}, "spec": {"replicas": 3},
+                "status": {"observedGeneration": observed, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3}});
+            let sight = crate::observe::look(&key, "v1", &live, written, Some(&rules.sets[0].1), None);
+            let (workload, examined) = (sight.workload.unwrap(), sight.examined);
+            assert!(!examined.postponed);
+            let holds = examined.conditions[0].status == Status::True;
+            ((workload.updated, workload.ready), holds, examined.feedback.len())
+        };
+        assert_eq!(at(2, None), ((3, 3), true, 1));
+        assert_eq!(at(2, Some(2)), ((3, 3), true, 1));
+        for (observed, written) in [(1, None), (2, Some(3))] {
+            assert_eq!(at(observed, written), ((0, 3), false, 0));
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Steps that act outside of the fleet: their jobs run beside the passes, and their outcomes are evidence.
 
-use super::{bundles::Written, error::PassError, pass::Hub, view::Delivery};
+use super::{bundles::Written, cache::Stored, error::PassError, pass::Hub, view::Delivery};
 use crate::{
     action::{Came, Execution, Job, Outcome},
     workflow::{ActionEvidence, Effect, Spec},
@@ -116,11 +116,12 @@ impl Hub {
         outcomes.map(evidence).collect()
     }
 
-    /// Makes the application's spec what it was at an earlier revision, as a user would; a spec that was changed in between
-    /// wins.
+    /// Makes the application's spec what it was at an earlier revision, as a user would; a spec that was changed in between, or a
+    /// command that was given, wins.
     pub(super) async fn roll_back(
         &self,
         delivery: &Delivery<'_>,
+        app: &Stored,
         revision: &str,
     ) -> Result<Written, PassError> {
         let title = format!("{}/{}", delivery.key.0, delivery.key.1);
@@ -131,7 +132,7 @@ impl Hub {
             .get_opt(revision)
             .await
             .map_err(|error| failed("reading", error))?;
-        let (Some(record), Some(app)) = (record, self.cache.application(delivery.key)) else {
+        let Some(record) = record else {
             // The next round knows better.
             return Ok(Written::default());
         };

@@ -116,6 +116,6 @@ impl Hub {
             .patch(&app.name, &writes::patch(), &patch)
             .await;
         let object = answer.map_err(|error| PassError::api(&app.title(), doing, error))?;
-        Ok(self.cache.put_application(object))
+        self.answered(object)
     }
 }

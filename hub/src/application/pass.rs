@@ -249,6 +249,10 @@ impl Hub {
                 // Whoever looks at the application has to see what is in its way.
                 let mut outcome = Outcome::default();
                 status::stuck(&mut status, "NotRecorded", &error, app.generation, now);
+                // How the run of the spec before went says nothing of this one, of which there is none.
+                if status.workflow.as_ref().and_then(|run| run.generation) != Some(app.generation) {
+                    status.observed_generation = app.status.observed_generation;
+                }
                 self.store(&app, status, false, &mut outcome).await?;
                 outcome.error = Some(error);
                 Ok(outcome)
@@ -481,7 +485,7 @@ impl Hub {
                 .carry_out(
                     delivery,
                     &view,
-                    (status.workflow.as_ref(), &effects),
+                    (&app, status.workflow.as_ref(), &effects),
                     moved,
                     judged,
                     &mut outcome,
@@ -599,7 +603,7 @@ impl Hub {
         &self,
         delivery: &Delivery<'_>,
         view: &View,
-        (workflow, effects): (Option<&WorkflowStatus>, &[Effect]),
+        (app, workflow, effects): (&Stored, Option<&WorkflowStatus>, &[Effect]),
         moved: bool,
         judged: Option<removing::Judged>,
         outcome: &mut Outcome,
@@ -623,7 +627,7 @@ impl Hub {
                     step,
                     attempt,
                     revision,
-                } => match self.roll_back(delivery, revision).await {
+                } => match self.roll_back(delivery, app, revision).await {
                     // The step says it, and is tried again as often as others.
                     Err(error) if error.is_refusal() => {
                         self.note_refusal(delivery, workflow, (step, *attempt), &error);

@@ -98,16 +98,24 @@ impl Hub {
         let object = answer.map_err(|error| PassError::api(&app.title(), "writing its status", error))?;
         self.written.lock().insert(key, now);
         self.tell(app, &status);
+        let held = self.answered(object)?;
+        outcome.wrote = Some(held.resource_version.clone());
+        Ok(held)
+    }
+
+    /// Takes in the answer to a write of an application.
+    ///
+    /// # Errors
+    /// [`PassError::Conflict`]: somebody has changed it since, and what this pass goes by is of before.
+    pub(super) fn answered(&self, object: DynamicObject) -> Result<Arc<Stored>, PassError> {
         let version = object.metadata.resource_version.clone();
         let held = self.cache.put_application(object);
         if version.as_ref() != Some(&held.resource_version) {
-            // Somebody has changed it since, and what this pass goes by is of before.
             return Err(PassError::Conflict {
-                application: app.title(),
+                application: held.title(),
                 action: "going on with what it was".to_owned(),
             });
         }
-        outcome.wrote = version;
         Ok(held)
     }
 }

@@ -157,11 +157,8 @@ impl Controller {
             Sighting::Cluster(event) => {
                 let touched = names(self.seen.clusters.feed(event), |(_, name)| Some(name));
                 // Also in a hub that follows: what was heard of a cluster that has left says nothing of the next of its name.
-                for gone in touched
-                    .iter()
-                    .filter(|name| self.seen.clusters.get("", name).is_none())
-                {
-                    self.heartbeats.forget(gone);
+                for cluster in &touched {
+                    self.take_heartbeat(cluster, now);
                 }
                 touched
             }
@@ -207,7 +204,25 @@ impl Controller {
     /// True if the cluster is to be looked at: its Lease tells something new, is gone, or lacks the hub's id.
     fn take_heartbeat(&mut self, cluster: &str, now: Timestamp) -> bool {
         let namespace = cluster_namespace(cluster);
+        let Some(uid) = self
+            .seen
+            .clusters
+            .get("", cluster)
+            .and_then(|cluster| cluster.uid())
+        else {
+            // The last renewal may be heard of after the end of its cluster.
+            self.heartbeats.forget(cluster);
+            return false;
+        };
         let Some(lease) = self.seen.leases.get(&namespace, AGENT_LEASE) else {
+            // It may have been the one before's, who was gone by then.
+            if self
+                .heartbeats
+                .get(cluster)
+                .is_some_and(|seen| seen.changed.is_none())
+            {
+                self.heartbeats.forget(cluster);
+            }
             return true;
         };
         let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
@@ -217,7 +232,7 @@ impl Controller {
             .map(String::as_str);
         let matters = self
             .heartbeats
-            .observe(cluster, renewed.map(|time| time.0), echo, now);
+            .observe((cluster, &uid), renewed.map(|time| time.0), echo, now);
         matters || lease.annotations().get(names::annotation::HUB_ID) != Some(&self.hub_id)
     }
 

@@ -43,6 +43,8 @@ pub struct Heartbeats {
 
 #[derive(Debug)]
 struct Beat {
+    /// The uid of the Cluster that it is of.
+    of: String,
     heartbeat: Heartbeat,
     renewed_at: Option<Timestamp>,
     echo: Option<String>,
@@ -61,15 +63,17 @@ impl Heartbeats {
     /// one by it: a renewal in time, of an agent that hears, only puts off when its cluster is looked at again anyway, and a fleet
     /// has hundreds of those each second.
     ///
-    /// `renewed_at` is the agent's clock, and `echo` a resourceVersion: both are compared for equality only.
+    /// `renewed_at` is the agent's clock, and `echo` a resourceVersion: both are compared for equality only. `uid` is that of the
+    /// Cluster: what was heard of another one of its name says nothing of this one.
     pub fn observe(
         &mut self,
-        cluster: &str,
+        (cluster, uid): (&str, &str),
         renewed_at: Option<Timestamp>,
         echo: Option<&str>,
         now: Timestamp,
     ) -> bool {
-        let Some(beat) = self.seen.get_mut(cluster) else {
+        let known = self.seen.get_mut(cluster).filter(|beat| beat.of == uid);
+        let Some(beat) = known else {
             let heartbeat = Heartbeat {
                 first_seen: now,
                 changed: None,
@@ -78,6 +82,7 @@ impl Heartbeats {
                 heard: false,
             };
             let beat = Beat {
+                of: uid.to_owned(),
                 heartbeat,
                 renewed_at,
                 echo: echo.map(str::to_owned),
@@ -135,10 +140,24 @@ mod tests {
     }
 
     #[test]
+    fn what_was_heard_of_another_cluster_of_the_name_says_nothing() {
+        let mut beats = Heartbeats::new(Duration::from_secs(40));
+        beats.observe(("c1", "u"), Some(at(5)), Some("7"), at(100));
+        beats.observe(("c1", "u"), Some(at(6)), Some("8"), at(110));
+        assert!(beats.get("c1").unwrap().renewed);
+        assert!(beats.observe(("c1", "v"), None, None, at(111)));
+        let new = Heartbeat {
+            first_seen: at(111),
+            ..Heartbeat::default()
+        };
+        assert_eq!(beats.get("c1"), Some(new));
+    }
+
+    #[test]
     fn only_a_change_seen_by_this_hub_is_a_sign_of_life() {
         let mut beats = Heartbeats::new(Duration::from_secs(40));
         // An old Lease found at the start proves that the agent once lived, not that it does.
-        assert!(beats.observe("c1", Some(at(5)), None, at(100)));
+        assert!(beats.observe(("c1", "u"), Some(at(5)), None, at(100)));
         let found = Heartbeat {
             first_seen: at(100),
             changed: None,
@@ -147,15 +166,15 @@ mod tests {
             heard: false,
         };
         assert_eq!(beats.get("c1"), Some(found));
-        assert!(!beats.observe("c1", Some(at(5)), None, at(110)));
+        assert!(!beats.observe(("c1", "u"), Some(at(5)), None, at(110)));
         assert_eq!(beats.get("c1"), Some(found));
         // The agent's clock may run backwards: another time is a change.
-        assert!(beats.observe("c1", Some(at(4)), None, at(120)));
+        assert!(beats.observe(("c1", "u"), Some(at(4)), None, at(120)));
         assert_eq!(beats.get("c1").unwrap().changed, Some(at(120)));
         // A Lease made anew changes nothing until it is renewed.
-        assert!(beats.observe("c1", None, None, at(130)));
+        assert!(beats.observe(("c1", "u"), None, None, at(130)));
         assert_eq!(beats.get("c1").unwrap().changed, Some(at(120)));
-        assert!(beats.observe("c1", Some(at(4)), None, at(140)));
+        assert!(beats.observe(("c1", "u"), Some(at(4)), None, at(140)));
         assert_eq!(beats.get("c1").unwrap().changed, Some(at(140)));
         beats.forget("c1");
         assert_eq!(beats.get("c1"), None);
@@ -191,7 +210,7 @@ mod tests {
         ];
         for (renewed, echo, now, matters, why) in table {
             assert_eq!(
-                beats.observe("c1", renewed.map(at), echo, at(now)),
+                beats.observe(("c1", "u"), renewed.map(at), echo, at(now)),
                 matters,
                 "{now}: {why}"
             );
@@ -201,26 +220,26 @@ mod tests {
     #[test]
     fn an_echo_counts_from_when_it_became_what_it_is() {
         let mut beats = Heartbeats::new(Duration::from_secs(40));
-        beats.observe("c1", Some(at(1)), None, at(100));
+        beats.observe(("c1", "u"), Some(at(1)), None, at(100));
         assert_eq!(beats.get("c1").unwrap().echo, None);
-        beats.observe("c1", Some(at(2)), Some("7"), at(110));
+        beats.observe(("c1", "u"), Some(at(2)), Some("7"), at(110));
         assert_eq!(beats.get("c1").unwrap().echo, Some(at(110)));
-        beats.observe("c1", Some(at(3)), Some("7"), at(120));
+        beats.observe(("c1", "u"), Some(at(3)), Some("7"), at(120));
         assert_eq!(beats.get("c1").unwrap().echo, Some(at(110)));
-        beats.observe("c1", Some(at(4)), Some("9"), at(130));
+        beats.observe(("c1", "u"), Some(at(4)), Some("9"), at(130));
         assert_eq!(beats.get("c1").unwrap().echo, Some(at(130)));
     }
 
     #[test]
     fn an_agent_that_was_silent_is_given_time_to_hear_again() {
         let mut beats = Heartbeats::new(Duration::from_secs(40));
-        beats.observe("c1", Some(at(1)), Some("7"), at(100));
+        beats.observe(("c1", "u"), Some(at(1)), Some("7"), at(100));
         // Deaf for as long as it renews and says the same, and not from when it comes back on.
         for (renewed, now, echo) in [(2, 110, 100), (3, 149, 100), (4, 189, 189), (5, 199, 189)] {
-            beats.observe("c1", Some(at(renewed)), Some("7"), at(now));
+            beats.observe(("c1", "u"), Some(at(renewed)), Some("7"), at(now));
             assert_eq!(beats.get("c1").unwrap().echo, Some(at(echo)), "at {now}");
         }
-        beats.observe("c1", Some(at(6)), None, at(300));
+        beats.observe(("c1", "u"), Some(at(6)), None, at(300));
         assert_eq!(beats.get("c1").unwrap().echo, None);
     }
 }

@@ -1,6 +1,6 @@
 //! What the hub asks its API server for, one line a request, watches aside; some of it is refused, some answers are late.
 
-use http::{Method, Request, Response};
+use http::{Request, Response};
 use kube::{Client, client::Body};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -16,7 +16,7 @@ struct State {
     asked: Vec<String>,
     /// How those begin that are refused.
     refused: Option<&'static str>,
-    /// How the paths end of those that write and whose answers are late, and by how much.
+    /// How the paths end of those whose answers are late, and by how much.
     late: Option<(&'static str, Duration)>,
     /// How many of them were answered.
     answered: usize,
@@ -32,9 +32,7 @@ impl Asked {
             let line = format!("{} {}", request.method(), request.uri().path());
             let mut state = asked.0.lock();
             let is_refused = state.refused.is_some_and(|refused| line.starts_with(refused));
-            let is_late = state
-                .late
-                .filter(|(end, _)| request.method() != Method::GET && line.ends_with(end));
+            let is_late = state.late.filter(|(end, _)| line.ends_with(end));
             if !query
                 .split('&')
                 .any(|word| matches!(word, "watch=true" | "watch=1"))
@@ -63,7 +61,7 @@ impl Asked {
         self.0.lock().refused = line;
     }
 
-    /// From here on the answers come late to writes of which the path ends so.
+    /// From here on the answers come late to requests of which the path ends so.
     pub(crate) fn delay(&self, end: &'static str, late: Duration) {
         self.0.lock().late = Some((end, late));
     }

@@ -98,6 +98,9 @@ pub(in crate::cli) fn verdict(app: &Stands<'_>) -> Verdict {
         return Verdict::new(State::InProgress, "deleting", why);
     }
     if status.observed_generation != app.generation {
+        if let Some(why) = stuck(app) {
+            return Verdict::new(State::InProgress, "changed", Some(why));
+        }
         let why = "the hub has not looked at this spec yet".to_owned();
         return Verdict::new(State::InProgress, "changed", Some(why))
             .try_("if this lasts: is the hub running? roundhouse serve, or kubectl get leases -A");
@@ -290,6 +293,7 @@ fn running(app: &Stands<'_>, run: &WorkflowStatus) -> Verdict {
 /// What the hub itself could not do.
 fn stuck(app: &Stands<'_>) -> Option<String> {
     let delivered = condition::get(&app.status.conditions, DELIVERED)?;
+    let delivered = Some(delivered).filter(|delivered| delivered.observed_generation == app.generation)?;
     matches!(delivered.reason.as_str(), "NotRecorded" | "NotWritten").then(|| delivered.message.clone())
 }
 
@@ -377,7 +381,8 @@ pub(in crate::cli) fn is_delivered(app: &Stands<'_>) -> bool {
     let refused = accepted.is_some_and(|accepted| accepted.status == "False");
     let run = app.status.workflow.as_ref();
     let succeeded = run.is_some_and(|run| {
-        run.finished && run.status == Some(StepPhase::Succeeded) && run.generation == app.generation
+        let is_over = run.finished && asked(run, app.status.phase).is_none();
+        is_over && run.status == Some(StepPhase::Succeeded) && run.generation == app.generation
     });
     app.status.observed_generation == app.generation && !refused && !app.deleting && succeeded
 }

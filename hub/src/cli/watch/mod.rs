@@ -248,6 +248,16 @@ mod tests {
                 None,
             ),
             (at("unhealthy", &succeeded), Some(0), None),
+            // A person has restarted what had succeeded, and the hub has not taken that up.
+            (at("runningWorkflow", &succeeded), None, None),
+            (
+                at(
+                    "running",
+                    &run(json!({"finished": true, "status": "succeeded", "restartFrom": "west"})),
+                ),
+                None,
+                None,
+            ),
             (ready, Some(0), Some(0)),
             // Whether something is held is not known yet.
             (unjudged, Some(0), None),
