@@ -80,9 +80,18 @@ pub(crate) fn look(
 ) -> Sight {
     let known = known.filter(|known| !known.postponed).cloned();
     let behind = behind(key, live, written);
-    let examine = |rules: &RuleSet| match &behind {
-        Some(_) => rules.unexamined("what it says is of an earlier generation"),
-        None => known.unwrap_or_else(|| rules.examine(key, version, live)),
+    let examine = |rules: &RuleSet| {
+        let examined = known.unwrap_or_else(|| rules.examine(key, version, live));
+        match &behind {
+            // Values are told as they are.
+            Some(_) => Examined {
+                conditions: rules
+                    .unexamined("its status is of an earlier generation")
+                    .conditions,
+                ..examined
+            },
+            None => examined,
+        }
     };
     let examined = rules.map(examine).unwrap_or_default();
     let workload = replicas::replicas(key, live).map(|workload| match &behind {

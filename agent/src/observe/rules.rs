@@ -319,9 +319,9 @@ mod tests {
         assert_eq!(examined.feedback.len(), 1);
     }
 
-    /// Counts and rules that are of the revision before must not be told of this one.
+    /// Counts and conditions that are of the revision before must not be told of this one. Values are what they are.
     #[test]
-    fn what_its_controller_has_not_seen_says_nothing_of_its_pods_and_its_rules() {
+    fn what_its_controller_has_not_seen_says_nothing_of_its_pods_and_its_conditions() {
         let config = json!({"resourceIdentifier": {"group": "apps", "resource": "deployments", "namespace": "x", "name": "*"},
             "conditionRules": [{"condition": "Serves", "type": "CEL", "celExpressions": ["object.status.readyReplicas == 3"]}],
             "feedbackRules": [{"type": "CEL", "celExpressions": [{"name": "n", "expression": "object.status.readyReplicas"}]}]});
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(at(2, None), ((3, 3), true, 1));
         assert_eq!(at(2, Some(2)), ((3, 3), true, 1));
         for (observed, written) in [(1, None), (2, Some(3))] {
-            assert_eq!(at(observed, written), ((0, 3), false, 0));
+            assert_eq!(at(observed, written), ((0, 3), false, 1));
         }
     }
 }

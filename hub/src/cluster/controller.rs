@@ -426,9 +426,13 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::TokioClock;
+    use k8s_openapi::api::coordination::v1::Lease;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use kube::client::Body;
     use roundhouse_api::clock::SystemClock;
     use roundhouse_apiserver::Server;
+    use serde_json::json;
 
     #[tokio::test]
     async fn others_are_told_that_a_cluster_is_let_go_before_its_pass_begins_and_until_it_is_gone() {
@@ -453,5 +457,74 @@ mod tests {
             controller.begin(&mut Running::default());
             assert_eq!(leading.is_letting_go("c1"), is_let_go, "event {n}");
         }
+    }
+
+    fn cluster(uid: &str) -> Cluster {
+        let cluster = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": "c1", "uid": uid}, "spec": {"accepted": true}});
+        serde_json::from_value(cluster).unwrap()
+    }
+
+    fn lease(renewed: Option<u32>) -> Lease {
+        let renewed = renewed.map(|second| format!("2026-01-01T00:00:{second:02}.000000Z"));
+        let lease = json!({"metadata": {"name": AGENT_LEASE, "namespace": "cluster-c1"}, "spec": {"renewTime": renewed}});
+        serde_json::from_value(lease).unwrap()
+    }
+
+    fn controller() -> Controller {
+        let service = tower::service_fn(async |_: http::Request<Body>| {
+            Err::<http::Response<Body>, _>(kube::Error::LinesCodecMaxLineLengthExceeded)
+        });
+        Controller::new(
+            Client::new(service, "default"),
+            ClusterOptions::default(),
+            Leading::always(1),
+            Arc::new(TokioClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap())),
+            "hub".to_owned(),
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_renewal_of_a_cluster_that_has_left_is_not_the_next_ones() {
+        use Sighting::{Cluster as Of, Lease as Renewal};
+        let mut controller = controller();
+        let mut renewed = |sightings: Vec<Sighting>| {
+            for sighting in sightings {
+                controller.see(sighting);
+            }
+            controller.heartbeats.get("c1").map(|seen| seen.renewed)
+        };
+        let before = vec![
+            Of(Event::Apply(cluster("u"))),
+            Renewal(Event::Apply(lease(Some(1)))),
+            Renewal(Event::Apply(lease(Some(2)))),
+        ];
+        assert_eq!(renewed(before), Some(true));
+        let end = vec![
+            Of(Event::Delete(cluster("u"))),
+            Renewal(Event::Apply(lease(Some(3)))),
+            Renewal(Event::Delete(lease(Some(3)))),
+            Of(Event::Apply(cluster("v"))),
+        ];
+        assert_eq!(renewed(end), None);
+        assert_eq!(renewed(vec![Renewal(Event::Apply(lease(None)))]), Some(false));
+        assert_eq!(renewed(vec![Renewal(Event::Apply(lease(Some(4))))]), Some(true));
+        // A list shows another one in its place, and what is left of its Lease goes.
+        let next = [
+            Of(Event::Init),
+            Of(Event::InitApply(cluster("w"))),
+            Of(Event::InitDone),
+            Renewal(Event::Delete(lease(Some(4)))),
+        ];
+        assert_eq!(renewed(next.into()), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_is_seen_before_its_cluster_counts_from_when_that_is_seen() {
+        let mut controller = controller();
+        controller.see(Sighting::Lease(Event::Apply(lease(Some(1)))));
+        assert_eq!(controller.heartbeats.get("c1"), None);
+        controller.see(Sighting::Cluster(Event::Apply(cluster("u"))));
+        assert!(controller.heartbeats.get("c1").unwrap().renewed);
     }
 }

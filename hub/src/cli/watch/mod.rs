@@ -33,7 +33,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// On a terminal a live tree with bars; elsewhere a line for every change. Nothing is polled. With --until the watch ends
 /// with 0 when that is reached, with 3 when it cannot be reached (refused, failed, terminated, deleted) and with 5 when it
 /// waits for a person. Without --until it goes on until Ctrl-C and ends with the status that `roundhouse status` would
-/// have: 0 done, 2 in progress, 3 failed, 5 awaiting a person. 124 when --timeout is over, 1 for errors.
+/// have: 0 done, 2 in progress, 3 failed, 5 awaiting a person. 124 when --timeout is over, 1 for errors. It judges the spec of the
+/// application: what was changed just now elsewhere (a Placement, labels or taints of clusters) may not be seen in it yet.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     roundhouse watch web\n  \
