@@ -103,8 +103,7 @@ pub(crate) fn look(
         None => workload,
     });
     Sight {
-        readiness: going(live)
-            .or(behind.map(Readiness::Progressing))
+        readiness: unsettled(live, behind)
             .unwrap_or_else(|| conditions::decide(&examined.conditions, by_kind(key, live))),
         workload,
         examined,
@@ -113,9 +112,7 @@ pub(crate) fn look(
 
 /// Judges a live object by its kind alone.
 pub(crate) fn readiness(key: &ObjectKey, live: &Value) -> Readiness {
-    going(live)
-        .or_else(|| behind(key, live, None).map(Readiness::Progressing))
-        .unwrap_or_else(|| by_kind(key, live))
+    unsettled(live, behind(key, live, None)).unwrap_or_else(|| by_kind(key, live))
 }
 
 /// How an object that runs to an end came to it, well or badly, even if it is on its way out by now; `None` for one that
@@ -130,9 +127,12 @@ pub(crate) fn end(key: &ObjectKey, live: &Value) -> Option<Readiness> {
     }
 }
 
-/// Whoever is on the way out is not ready, whatever it says.
-fn going(live: &Value) -> Option<Readiness> {
-    object::is_deleting(live).then(|| Readiness::progressing("being deleted"))
+/// Why nothing that the object says counts yet: it is on its way out, or what it says is [`behind`].
+fn unsettled(live: &Value, behind: Option<String>) -> Option<Readiness> {
+    match object::is_deleting(live) {
+        true => Some(Readiness::progressing("being deleted")),
+        false => behind.map(Readiness::Progressing),
+    }
 }
 
 /// Why what the object says is not of what it is to be: it was read before our own write, or its controller has not seen its

@@ -193,9 +193,6 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
             News::Failed => {}
             // Who wrote it has gone on from there.
             News::Put(seen) if cache.holds(kind, &name(&seen), &version(&seen)) => {}
-            // What was made of it since is known, from the pass that did, or because it was heard of.
-            News::Put(seen)
-                if kind == Kind::Application && cache.holds_newer(kind, &name(&seen), &version(&seen)) => {}
             News::Put(seen) => wake = put(cache, seen),
             News::Gone(seen) => {
                 let (key, version) = (name(&seen), version(&seen));
@@ -253,7 +250,13 @@ fn wake_all(queue: &Queue, ready: &CancellationToken, keys: BTreeSet<Key>) {
 
 fn put(cache: &Cache, seen: Seen) -> BTreeSet<Key> {
     match seen {
-        Seen::Application(object) => BTreeSet::from([cache.put_application(*object).key()]),
+        Seen::Application(object) => {
+            let version = object.resource_version().unwrap_or_default();
+            let held = cache.put_application(*object);
+            // What was made of it since is known, from the pass that did, or because it was heard of.
+            let is_news = held.resource_version == version;
+            is_news.then(|| held.key()).into_iter().collect()
+        }
         Seen::Bundle(bundle) => bundle.observed().map(|o| cache.put_bundle(o)).unwrap_or_default(),
         Seen::Cluster(cluster) => cache.put_cluster(&cluster),
         Seen::Placement(object) => cache.put_placement(*object),

@@ -426,20 +426,16 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::TokioClock;
     use k8s_openapi::api::coordination::v1::Lease;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use kube::client::Body;
     use roundhouse_api::clock::SystemClock;
     use roundhouse_apiserver::Server;
     use serde_json::json;
 
     #[tokio::test]
     async fn others_are_told_that_a_cluster_is_let_go_before_its_pass_begins_and_until_it_is_gone() {
-        let server = Server::builder().seed(1).build();
-        let (client, leading) = (Client::new(server.service(), "default"), Leading::always(1));
-        let (options, clock) = (ClusterOptions::default(), Arc::new(SystemClock));
-        let mut controller = Controller::new(client, options, leading.clone(), clock, "hub".to_owned());
+        let leading = Leading::always(1);
+        let mut controller = controller(leading.clone());
         let stays = Cluster::new("c1", Default::default());
         let mut leaves = stays.clone();
         leaves.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
@@ -471,23 +467,17 @@ mod tests {
         serde_json::from_value(lease).unwrap()
     }
 
-    fn controller() -> Controller {
-        let service = tower::service_fn(async |_: http::Request<Body>| {
-            Err::<http::Response<Body>, _>(kube::Error::LinesCodecMaxLineLengthExceeded)
-        });
-        Controller::new(
-            Client::new(service, "default"),
-            ClusterOptions::default(),
-            Leading::always(1),
-            Arc::new(TokioClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap())),
-            "hub".to_owned(),
-        )
+    fn controller(leading: Leading) -> Controller {
+        let server = Server::builder().seed(1).build();
+        let client = Client::new(server.service(), "default");
+        let (options, clock) = (ClusterOptions::default(), Arc::new(SystemClock));
+        Controller::new(client, options, leading, clock, "hub".to_owned())
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_last_renewal_of_a_cluster_that_has_left_is_not_the_next_ones() {
         use Sighting::{Cluster as Of, Lease as Renewal};
-        let mut controller = controller();
+        let mut controller = controller(Leading::always(1));
         let mut renewed = |sightings: Vec<Sighting>| {
             for sighting in sightings {
                 controller.see(sighting);
@@ -519,9 +509,9 @@ mod tests {
         assert_eq!(renewed(next.into()), None);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_lease_that_is_seen_before_its_cluster_counts_from_when_that_is_seen() {
-        let mut controller = controller();
+        let mut controller = controller(Leading::always(1));
         controller.see(Sighting::Lease(Event::Apply(lease(Some(1)))));
         assert_eq!(controller.heartbeats.get("c1"), None);
         controller.see(Sighting::Cluster(Event::Apply(cluster("u"))));

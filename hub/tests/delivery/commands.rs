@@ -60,9 +60,7 @@ async fn suspend_resume_terminate_and_restart_by_the_status() {
                 .then_some(())
         })
         .await;
-    world
-        .patch_status("app", json!({"workflow": {"terminated": true}}))
-        .await;
+    world.terminate("app").await;
     let status = world
         .until_phase("app", ApplicationPhase::WorkflowTerminated)
         .await;

@@ -50,17 +50,7 @@ async fn cleans_what_it_can_reach_and_the_rest_when_it_returns() {
 
     world.available("c4", true).await;
     world.agents.script("c4", Script::Ready).await;
-    world
-        .until("app", "the application is gone", async |world: &World| {
-            world
-                .applications()
-                .get_opt("app")
-                .await
-                .unwrap()
-                .is_none()
-                .then_some(())
-        })
-        .await;
+    world.until_gone("app").await;
     world.rest().await;
     assert!(world.dispatched("app").await.is_empty());
     // What it owned goes with it.
@@ -77,17 +67,7 @@ async fn of_an_application_that_was_never_accepted_is_immediate() {
         .await;
     world.until_phase("app", ApplicationPhase::Rendering).await;
     world.delete("app").await;
-    world
-        .until("app", "the application is gone", async |world: &World| {
-            world
-                .applications()
-                .get_opt("app")
-                .await
-                .unwrap()
-                .is_none()
-                .then_some(())
-        })
-        .await;
+    world.until_gone("app").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,12 +125,7 @@ async fn what_was_decided_for_an_application_of_before_brings_nothing_of_the_nex
     };
     hold(json!(["example.org/slow"])).await;
     world.delete("app").await;
-    world
-        .until("app", "the application is gone", async |world: &World| {
-            let found = world.applications().get_opt("app").await.unwrap();
-            found.is_none().then_some(())
-        })
-        .await;
+    world.until_gone("app").await;
     let before = world.decision("app-west").await.unwrap();
     world.apply("app", spec()).await;
     world

@@ -151,17 +151,7 @@ async fn a_hand_written_bundle_with_copied_labels_is_nobodys_surplus() {
     assert!(kept.spec.deletion.is_none() && kept.metadata.deletion_timestamp.is_none());
     // Nor does it go with the application, nor hold it up.
     world.delete("app").await;
-    world
-        .until("app", "the application is gone", async |world: &World| {
-            world
-                .applications()
-                .get_opt("app")
-                .await
-                .unwrap()
-                .is_none()
-                .then_some(())
-        })
-        .await;
+    world.until_gone("app").await;
     assert!(bundles(&world, "c1").get_opt("mine").await.unwrap().is_some());
 }
 

@@ -63,12 +63,7 @@ async fn an_application_that_is_deleted_before_an_answer_goes() {
     for at in 0..STATUSES {
         let (world, _) = on_its_way(STATUS, at).await;
         world.delete("app").await;
-        world
-            .until("app", "it is gone", async |world: &World| {
-                let app = world.applications().get_opt("app").await.unwrap();
-                app.is_none().then_some(())
-            })
-            .await;
+        world.until_gone("app").await;
         assert_eq!(world.dispatched("app").await, [].into(), "{at}");
     }
 }
@@ -79,12 +74,7 @@ async fn an_application_that_is_deleted_before_it_is_held_is_not_delivered() {
     let (world, answered) = on_its_way("/applications/app", 0).await;
     assert_eq!(answered, 1);
     world.delete("app").await;
-    world
-        .until("app", "it is gone", async |world: &World| {
-            let app = world.applications().get_opt("app").await.unwrap();
-            app.is_none().then_some(())
-        })
-        .await;
+    world.until_gone("app").await;
     let asked = world.asked.take();
     let made = |line: &&String| line.starts_with("POST") && line.ends_with("/bundles");
     assert_eq!(asked.iter().find(made), None);
@@ -113,9 +103,7 @@ async fn a_run_that_is_terminated_while_it_is_about_to_roll_back_stays_terminate
         )
         .await;
     assert!(until_answered(&world, 0).await > 0);
-    world
-        .patch_status("app", json!({"workflow": {"terminated": true}}))
-        .await;
+    world.terminate("app").await;
     world
         .until_phase("app", ApplicationPhase::WorkflowTerminated)
         .await;

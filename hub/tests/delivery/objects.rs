@@ -185,12 +185,7 @@ async fn objects_go_after_a_run_that_no_longer_has_their_step_and_with_the_appli
     world.until_phase("app", ApplicationPhase::Running).await;
     until_on(&world, FLAGS, &["c1", "c4"]).await;
     world.delete("app").await;
-    world
-        .until("app", "the application is gone", async |world: &World| {
-            let gone = world.applications().get_opt("app").await.unwrap().is_none();
-            gone.then_some(())
-        })
-        .await;
+    world.until_gone("app").await;
     assert_eq!(clusters_of(&world, FLAGS).await, [""; 0]);
 }
 

@@ -198,12 +198,7 @@ async fn what_was_let_go_is_kept_by_apply_once_as_everything_else() {
 async fn deleting_the_application_confirms_what_was_refused() {
     let (world, _) = refused().await;
     world.delete("app").await;
-    world
-        .until("app", "the application is gone", async |world: &World| {
-            let app = world.applications().get_opt("app").await.unwrap();
-            app.is_none().then_some(())
-        })
-        .await;
+    world.until_gone("app").await;
     assert!(world.dispatched("app").await.is_empty());
 }
 

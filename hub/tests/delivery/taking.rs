@@ -109,11 +109,7 @@ async fn an_object_that_is_gone_everywhere_leaves_the_application_healthy() {
     until_on(&world, FLAGS, &[]).await;
     assert_eq!(world.replicas("app").await.len(), 3, "the application stays");
     world.delete("app").await;
-    let gone = async |world: &World| {
-        let gone = world.applications().get_opt("app").await.unwrap().is_none();
-        gone.then_some(())
-    };
-    world.until("app", "the application is gone", gone).await;
+    world.until_gone("app").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,9 +255,7 @@ async fn a_step_that_ends_in_the_middle_takes_no_more_away() {
         .map(|b| b.metadata.deletion_timestamp.is_some())
         .collect();
     assert_eq!(going, [true, true, false], "one after the other");
-    world
-        .patch_status("app", json!({"workflow": {"terminated": true}}))
-        .await;
+    world.terminate("app").await;
     world
         .until_phase("app", ApplicationPhase::WorkflowTerminated)
         .await;
@@ -491,9 +485,7 @@ async fn a_bundle_that_somebody_else_keeps_is_released_once() {
     world.agents.script("c2", Script::Silent).await;
     world.resume("app").await;
     until_says(&world, "waiting for 1 of 2 clusters: c2").await;
-    world
-        .patch_status("app", json!({"workflow": {"terminated": true}}))
-        .await;
+    world.terminate("app").await;
     world
         .until_phase("app", ApplicationPhase::WorkflowTerminated)
         .await;

@@ -172,9 +172,7 @@ async fn terminate_and_restart_from_a_step() {
         let steps = json!([region("east", "east", "70%"), region("west", "west", "30%")]);
         world.apply("app", flow(&steps)).await;
         world.until_step("west", StepPhase::Running).await;
-        world
-            .patch_status("app", json!({"workflow": {"terminated": true}}))
-            .await;
+        world.terminate("app").await;
         world
             .until_phase("app", ApplicationPhase::WorkflowTerminated)
             .await;

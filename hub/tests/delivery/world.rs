@@ -339,6 +339,12 @@ impl World {
             .unwrap();
     }
 
+    /// Ends a run.
+    pub(crate) async fn terminate(&self, name: &str) {
+        self.patch_status(name, json!({"workflow": {"terminated": true}}))
+            .await;
+    }
+
     /// Lets a suspended run go on.
     pub(crate) async fn resume(&self, name: &str) {
         self.patch_status(name, json!({"workflow": {"suspend": false}}))
@@ -502,6 +508,15 @@ impl World {
     pub(crate) async fn until_removed(&self, app: &str, cluster: &str) {
         self.until(app, &format!("{cluster} is clean"), async |world: &World| {
             world.bundle(cluster, app).await.is_none().then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until an application is not there any more.
+    pub(crate) async fn until_gone(&self, app: &str) {
+        self.until(app, "the application is gone", async |world: &World| {
+            let found = world.applications().get_opt(app).await.unwrap();
+            found.is_none().then_some(())
         })
         .await;
     }

@@ -29,6 +29,15 @@ fn shown(line: &Value) -> (&str, &str) {
     )
 }
 
+/// A server whose watches have room for four events.
+fn narrow() -> Server {
+    let limits = StoreLimits {
+        watch_buffer: 4,
+        ..StoreLimits::default()
+    };
+    Server::builder().limits(limits).build()
+}
+
 async fn tells(lines: &mut ApiBody, names: impl IntoIterator<Item = String>) {
     for name in names {
         let line = Raw::line(lines).await.unwrap();
@@ -51,11 +60,7 @@ async fn cut_off(raw: &Raw) -> u32 {
 /// However little room there is for it: a client that had to list again would take in everything for a thousand changes.
 #[tokio::test]
 async fn a_watcher_that_falls_behind_goes_on_from_the_history_and_misses_nothing() {
-    let limits = StoreLimits {
-        watch_buffer: 4,
-        ..StoreLimits::default()
-    };
-    let raw = Raw::new(&Server::builder().limits(limits).build());
+    let raw = Raw::new(&narrow());
     let before = make(&raw, "before").await;
     let mut slow = watch(&raw, &format!("resourceVersion={before}")).await;
     for name in numbered(0..30) {
@@ -115,11 +120,7 @@ async fn a_watcher_that_falls_further_behind_than_the_history_is_cut_off_and_oth
 /// A server that stops ends those that are behind, too.
 #[tokio::test]
 async fn a_watcher_that_is_behind_when_all_are_ended_ends() {
-    let limits = StoreLimits {
-        watch_buffer: 4,
-        ..StoreLimits::default()
-    };
-    let server = Server::builder().limits(limits).build();
+    let server = narrow();
     let raw = Raw::new(&server);
     let before = make(&raw, "before").await;
     let from = format!("resourceVersion={before}");
@@ -143,11 +144,7 @@ async fn a_watcher_that_is_behind_when_all_are_ended_ends() {
 /// One that is always behind comes to its end nevertheless.
 #[tokio::test]
 async fn a_watcher_that_is_behind_when_its_time_is_over_ends_where_it_is() {
-    let limits = StoreLimits {
-        watch_buffer: 4,
-        ..StoreLimits::default()
-    };
-    let raw = Raw::new(&Server::builder().limits(limits).build());
+    let raw = Raw::new(&narrow());
     let before = make(&raw, "before").await;
     let asked = format!("resourceVersion={before}&timeoutSeconds=1&allowWatchBookmarks=true");
     let mut slow = watch(&raw, &asked).await;
