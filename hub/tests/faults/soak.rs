@@ -80,13 +80,14 @@ const DRAWN: [Kind; 28] = [
 ];
 
 /// The same of the parts of promises.
-const PARTS: [(Promise, &str); 15] = [
+const PARTS: [(Promise, &str); 16] = [
     (Promise::P5, "agents remove"),
     (Promise::P5, "agents let go"),
     (Promise::P5, "the hub removes"),
     (Promise::P5, "nothing falls out of a Bundle"),
     (Promise::P7, "steps begin"),
     (Promise::P7, "steps that place pass"),
+    (Promise::P7, "statuses are of their spec"),
     (Promise::P7, "steps of objects pass"),
     (Promise::P7, "what agents report"),
     (Promise::P8, "maxParallel"),

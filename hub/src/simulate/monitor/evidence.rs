@@ -10,7 +10,8 @@ use crate::simulate::{HUB, raw};
 use kube::ResourceExt;
 use roundhouse_api::{
     application::{
-        Application, ClusterVerb, DeployStep, StepKind, StepPhase, Until, ValidStep, WaitFor, WorkflowStatus,
+        Application, ApplicationPhase, ApplicationStatus, ClusterVerb, DeployStep, StepKind, StepPhase,
+        Until, ValidStep, WaitFor, WorkflowStatus,
     },
     bundle::{APPLIED, Bundle, BundlePhase, BundleStatus},
     cluster::Cluster,
@@ -51,7 +52,13 @@ impl Check for Passing {
         let workflow = |value: &Value| -> Option<WorkflowStatus> {
             serde_json::from_value(value.pointer("/status/workflow")?.clone()).ok()
         };
-        let Some(after) = commit.read::<Application>().and_then(|a| a.status?.workflow) else {
+        let Some(status) = commit.read::<Application>().and_then(|a| a.status) else {
+            return;
+        };
+        if let Err((expected, is)) = is_of_its_spec(&status, found) {
+            found.broke(Promise::P7, commit.object(), expected, is);
+        }
+        let Some(after) = status.workflow else {
             return;
         };
         let before = workflow(commit.before()).unwrap_or_default();
@@ -87,6 +94,24 @@ impl Check for Passing {
             }
         }
     }
+}
+
+/// What a status tells of a spec is how the run of that spec went. One that was refused has none, nor has what goes.
+fn is_of_its_spec(status: &ApplicationStatus, found: &mut Found<'_>) -> Result<(), (String, String)> {
+    let (Some(of), Some(phase)) = (status.observed_generation, status.phase) else {
+        return Ok(());
+    };
+    if [ApplicationPhase::Rendering, ApplicationPhase::Deleting].contains(&phase) {
+        return Ok(());
+    }
+    found.judges_part(Promise::P7, "statuses are of their spec");
+    let run = status.workflow.as_ref().and_then(|run| run.generation);
+    if run == Some(of) {
+        return Ok(());
+    }
+    let is = run.map_or("there is none".to_owned(), |run| format!("it is of {run}"));
+    let expected = format!("{phase:?} of generation {of} to be the phase of its run");
+    Err((expected, is))
 }
 
 /// By which part a step is judged, if what it waits for is known here.

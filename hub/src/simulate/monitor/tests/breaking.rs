@@ -1198,6 +1198,28 @@ fn p7_a_step_that_passes_on_anything_but_its_own_evidence_is_told() {
 }
 
 #[test]
+fn p7_a_status_that_tells_of_a_spec_how_the_run_of_another_went_is_told() {
+    for (phase, of, run, words) in [
+        ("running", 1, json!(1), None),
+        ("running", 2, json!(1), Some("it is of 1")),
+        ("running", 1, Value::Null, Some("there is none")),
+        ("workflowFailed", 2, json!(1), Some("it is of 1")),
+        ("rendering", 2, json!(1), None),
+        ("deleting", 2, json!(1), None),
+    ] {
+        let world = World::delivered();
+        let mut told = application(&with(passed(), "/generation", run));
+        told["status"]["observedGeneration"] = json!(of);
+        told["status"]["phase"] = json!(phase);
+        world.put(Some(&world.hub), APPLICATION, &told);
+        match words {
+            None => world.holds(),
+            Some(words) => world.breaks(Promise::P7, APPLICATION, words),
+        }
+    }
+}
+
+#[test]
 fn p7_an_agent_that_reports_what_its_cluster_never_was_is_told() {
     let newer = || {
         let image = "/spec/workload/manifests/0/spec/template/spec/containers/0/image";
