@@ -1,9 +1,13 @@
 //! Time and identity as parameters, so that a run replays from its seed.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 /// Where the server reads the time of `creationTimestamp`, `deletionTimestamp` and condition transitions.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -15,6 +19,29 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 )]
 pub fn system_clock() -> Clock {
     Arc::new(Timestamp::now)
+}
+
+/// Moments that are the same for everybody: a thousand who wait for the next one wake the machine once and not each by itself, and
+/// what they do then is done while its code and data are at hand.
+#[derive(Debug, Default)]
+pub(crate) struct Moments {
+    /// When somebody first asked.
+    began: OnceLock<Instant>,
+}
+
+impl Moments {
+    /// The next one for those who have one `every` time; always later than now.
+    pub(crate) fn next(&self, every: Duration) -> Instant {
+        self.after(Instant::now(), every)
+    }
+
+    /// The one after a moment that is not over; always later than that, but for the end of time.
+    pub(crate) fn after(&self, moment: Instant, every: Duration) -> Instant {
+        let began = *self.began.get_or_init(Instant::now);
+        let into = moment.duration_since(began).as_nanos() % every.as_nanos().max(1);
+        let left = every.saturating_sub(Duration::from_nanos(u64::try_from(into).unwrap_or_default()));
+        moment.checked_add(left).unwrap_or(moment)
+    }
 }
 
 /// A source of object uids and generated name suffixes.
@@ -69,4 +96,26 @@ impl Dice {
 /// RFC 3339 with whole seconds, as Kubernetes writes `metav1.Time`.
 pub(crate) fn rfc3339(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_for_the_next_moment_waits_for_the_same_one() {
+        const EVERY: Duration = Duration::from_millis(200);
+        let moments = Moments::default();
+        let first = moments.next(EVERY);
+        assert_eq!(first, Instant::now() + EVERY);
+        for step in [1, 3_700, 150_000, 45_299, 999] {
+            tokio::time::advance(Duration::from_micros(step)).await;
+            assert_eq!(moments.next(EVERY), first, "{step}");
+        }
+        tokio::time::advance(Duration::from_micros(1)).await;
+        assert_eq!(moments.next(EVERY), first + EVERY, "this one is over");
+        assert_eq!(moments.next(EVERY * 4), first + EVERY * 3);
+        assert_eq!(moments.after(first + EVERY * 2, EVERY * 4), first + EVERY * 3);
+        assert_eq!(moments.after(first + EVERY * 3, EVERY * 4), first + EVERY * 7);
+    }
 }

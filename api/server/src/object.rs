@@ -1,8 +1,10 @@
 //! Reading and writing the parts every Kubernetes object has.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use memchr::memmem;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
 /// The value at a path of object keys.
@@ -46,6 +48,25 @@ pub(crate) fn set(value: &mut Value, key: &str, to: Option<Value>) {
             Some(v) => map.insert(key.to_owned(), v),
             None => map.remove(key),
         };
+    }
+}
+
+/// The JSON of one top-level entry of an object, out of the JSON of the whole: no value is made of either.
+pub(crate) fn slice<'b>(object: &'b [u8], key: &str) -> Option<&'b [u8]> {
+    fn next<'b, T: Deserialize<'b>>(json: &'b [u8]) -> Option<(T, &'b [u8])> {
+        let mut values = serde_json::Deserializer::from_slice(json).into_iter();
+        let value = values.next()?.ok()?;
+        Some((value, json.get(values.byte_offset()..)?))
+    }
+    let mut rest = object.strip_prefix(b"{")?;
+    loop {
+        let (name, after) = next::<Cow<'_, str>>(rest)?;
+        let value = after.strip_prefix(b":")?;
+        let (IgnoredAny, after) = next(value)?;
+        if name == key {
+            return value.get(..value.len() - after.len());
+        }
+        rest = after.strip_prefix(b",")?;
     }
 }
 
@@ -245,6 +266,31 @@ pub(crate) fn same_but_version(a: &Value, b: &Value) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_slice_is_the_json_of_an_entry_and_of_no_other() {
+        let object = json!({"data": {"metadata": "of the data", "brace": "}\"{"}, "metadata": {"name": "é\\\"", "labels": {"a": "b"}},
+            "number": -1.5e3, "spec": [1, {"metadata": {}}], "\"": true, "zero": null});
+        let bytes = encode(&object);
+        for (name, value) in object.as_object().unwrap() {
+            assert_eq!(slice(&bytes, name), Some(&*encode(value)), "{name}");
+        }
+        assert_eq!(slice(&bytes, "brace"), None);
+        for odd in [
+            "",
+            "{",
+            "{}",
+            "null",
+            "[]",
+            "{\"a\"",
+            "{\"a\":1",
+            "{\"a\":{}\"metadata\":1}",
+            "{\"metadata\":",
+            "{7:1}",
+        ] {
+            assert_eq!(slice(odd.as_bytes(), "metadata"), None, "{odd}");
+        }
+    }
 
     #[test]
     fn a_head_is_what_the_whole_object_says() {

@@ -11,7 +11,7 @@ use crate::{
         AllowAuthenticated, Authority, Authorizer, Caller, Identity, RBAC_TABLES, Rbac, Revoked, Rights,
         Stored, TokenKey, presented, revoked_list,
     },
-    clock::{Clock, Dice, system_clock},
+    clock::{Clock, Dice, Moments, system_clock},
     collect::{Notes, Owners},
     count::WriteCounter,
     fence::Fence,
@@ -43,6 +43,8 @@ pub(crate) struct Core {
     pub(crate) revoked: RwLock<Revoked>,
     /// What open watches are told of it, and of other rights that are taken away.
     pub(crate) rights: Rights,
+    /// When those do something who do it together.
+    pub(crate) moments: Moments,
     /// Where writes and refusals are recorded; without it they are not.
     pub(crate) audit: Option<Arc<dyn AuditSink>>,
     pub(crate) refusals: Refusals,
@@ -219,6 +221,7 @@ impl ServerBuilder {
             refusals: Refusals::default(),
             revoked: RwLock::default(),
             rights: Rights::default(),
+            moments: Moments::default(),
             counter: WriteCounter::new(self.per_object),
             owners: Owners::default(),
             notes: Notes::default(),

@@ -14,7 +14,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as HttpBody;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::{
     audit::Pending,
@@ -44,6 +44,10 @@ const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Time for the disk to take a write.
 const DISK_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Time between two moments at which Leases are renewed that come over a connection: a fleet's renewals, which are little work
+/// each, are done together. Much shorter than anybody's deadline to renew one.
+const RENEWED_EVERY: Duration = Duration::from_millis(200);
 
 /// Media type of aggregated discovery.
 const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -125,7 +129,7 @@ impl Reply {
 #[derive(Clone)]
 pub struct ApiService {
     core: Arc<Core>,
-    caller: Caller,
+    caller: Arc<Caller>,
 }
 
 impl std::fmt::Debug for ApiService {
@@ -138,7 +142,10 @@ impl std::fmt::Debug for ApiService {
 
 impl ApiService {
     pub(crate) fn new(core: Arc<Core>, caller: Caller) -> Self {
-        Self { core, caller }
+        Self {
+            core,
+            caller: Arc::new(caller),
+        }
     }
 }
 
@@ -158,7 +165,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let core = self.core.clone();
         let caller = match request.extensions().get::<Identity>() {
-            Some(identity) => Caller::inside(Some(identity.clone())),
+            Some(identity) => Arc::new(Caller::inside(Some(identity.clone()))),
             None => self.caller.clone(),
         };
         Box::pin(async move {
@@ -166,7 +173,7 @@ where
             let parts = Arc::new(parts);
             let (started, mut seen) = (Instant::now(), Seen::default());
             let sender = caller;
-            let caller = Arc::new(sender.clone().authenticated(&core, &parts.headers));
+            let caller = Arc::new(Caller::clone(&sender).authenticated(&core, &parts.headers));
             if let (Some(identity), Some(link)) = (&caller.identity, &sender.link) {
                 link.is_known(identity);
             }
@@ -299,6 +306,9 @@ where
         Ok(body) => {
             let body = body.to_bytes();
             core.flow.has_sent(identity, &parts.method, heartbeat, body.len());
+            if heartbeat && sender.link.is_some() && [Method::PUT, Method::PATCH].contains(&parts.method) {
+                sleep_until(core.moments.next(RENEWED_EVERY)).await;
+            }
             let _slot = match enters_first {
                 true => None,
                 false => Some(enter()?),
@@ -544,4 +554,75 @@ fn respond(reply: Result<Reply, ApiError>, yaml: bool) -> Response<ApiBody> {
         }
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Server;
+    use http_body_util::Full;
+    use serde_json::json;
+    use std::net::Ipv4Addr;
+    use tower::ServiceExt;
+
+    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+
+    /// Asks over a connection, or in process; the code, and how long it took.
+    async fn ask(server: &Server, linked: bool, method: Method, path: &str, body: Value) -> (u16, Duration) {
+        let caller = Caller {
+            link: linked.then(|| Link::new(Ipv4Addr::LOCALHOST.into())),
+            ..Caller::inside(Some(Identity::admin()))
+        };
+        let content = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, content)
+            .body(Full::from(if body.is_null() {
+                String::new()
+            } else {
+                body.to_string()
+            }))
+            .unwrap();
+        let began = Instant::now();
+        let answer = ApiService::new(server.core.clone(), caller)
+            .oneshot(request)
+            .await
+            .unwrap();
+        (answer.status().as_u16(), began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn renewals_over_connections_are_made_together_and_nothing_else_waits_for_that() {
+        let server = Server::builder().build();
+        let lease = |name: &str| json!({"metadata": {"name": name}, "spec": {"holderIdentity": "me"}});
+        let renewed = || json!({"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}});
+        for name in ["one", "two"] {
+            let made = ask(&server, true, Method::POST, LEASES, lease(name)).await;
+            assert_eq!(made, (201, Duration::ZERO));
+        }
+        let one = format!("{LEASES}/one");
+        let two = format!("{LEASES}/two");
+        let renew = |path| ask(&server, true, Method::PATCH, path, renewed());
+        assert_eq!(renew(&one).await, (200, RENEWED_EVERY));
+        let later = async {
+            tokio::time::sleep(RENEWED_EVERY / 4).await;
+            renew(&two).await
+        };
+        let (first, second) = tokio::join!(renew(&one), later);
+        assert_eq!(first, (200, RENEWED_EVERY));
+        assert_eq!(second, (200, RENEWED_EVERY * 3 / 4), "together with the first");
+        let inside = ask(&server, false, Method::PATCH, &one, renewed()).await;
+        assert_eq!(inside, (200, Duration::ZERO));
+        let read = ask(&server, true, Method::GET, &one, Value::Null).await;
+        assert_eq!(read, (200, Duration::ZERO));
+        let other = json!({"metadata": {"labels": {"a": "b"}}});
+        let written = ask(&server, true, Method::PATCH, "/api/v1/namespaces/default", other).await;
+        assert_eq!(written, (200, Duration::ZERO));
+        let gone = ask(&server, true, Method::DELETE, &two, Value::Null).await;
+        assert_eq!(gone, (200, Duration::ZERO));
+    }
 }

@@ -20,18 +20,22 @@ use crate::{
     flow::Slot,
     metrics::Watcher,
     object,
+    output::{METADATA_PREFIX, metadata_only},
     request::Format,
     selector::{FieldSelector, LabelSelector, Labels},
     server::Core,
     store::{Event, EventKind, From, Kept, Key, Subscription},
     table::{Columns, table},
-    verbs::{Call, decode_stored, put_stored, type_prefix},
+    verbs::{Call, decode_stored, put_stored, stored_metadata, type_prefix},
 };
 
 /// Time between bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// Length of a watch that asks for none (Kubernetes: a random time between 30 and 60 minutes).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45 * 60);
+/// Time between two moments at which bookmarks are told and watches end: those of a fleet do so together. What is shorter than
+/// half a minute is meant exactly.
+const TOGETHER_EVERY: Duration = Duration::from_secs(1);
 
 /// The lines of one watch.
 pub(crate) struct WatchStream {
@@ -82,10 +86,12 @@ impl WatchStream {
             .filter(|s| *s > 0)
             .map_or(DEFAULT_TIMEOUT, Duration::from_secs);
         let now = Instant::now();
-        let end = now.checked_add(timeout).unwrap_or(now + DEFAULT_TIMEOUT);
+        let end = match now.checked_add(timeout).unwrap_or(now + DEFAULT_TIMEOUT) {
+            end if timeout < TOGETHER_EVERY * 30 => end,
+            end => core.moments.after(end, TOGETHER_EVERY),
+        };
         let watcher = core.metrics.watcher(&lines.call.resource.table);
         Self {
-            core,
             state: std::mem::take(&mut subscription.state).into_iter(),
             initial_end: initial_end && bookmarks,
             backlog: std::mem::take(&mut subscription.backlog).into_iter(),
@@ -96,9 +102,10 @@ impl WatchStream {
             lines,
             subscription,
             pending: VecDeque::new(),
-            bookmark: bookmarks.then(|| Box::pin(sleep_until(now + BOOKMARK_EVERY))),
+            bookmark: bookmarks.then(|| Box::pin(sleep_until(next_bookmark(&core, now)))),
             end: Box::pin(sleep_until(end)),
             ended: false,
+            core,
         }
     }
 
@@ -220,7 +227,7 @@ impl WatchStream {
             if let Some(timer) = &mut self.bookmark
                 && timer.as_mut().poll(cx).is_ready()
             {
-                timer.as_mut().reset(Instant::now() + BOOKMARK_EVERY);
+                timer.as_mut().reset(next_bookmark(&self.core, Instant::now()));
                 self.revision = self.revision.max(offered);
                 let line = self.lines.bookmark(self.revision, false);
                 self.pending.push_back(line);
@@ -300,7 +307,13 @@ impl Lines {
                 out.put_slice(b"}\n");
                 return out.freeze();
             }
-            Format::Metadata => crate::output::metadata_only(&decode_stored(&call.resource, stored)),
+            Format::Metadata => match stored_metadata(&call.resource, revision, stored) {
+                Some(metadata) => {
+                    let before = ["{\"type\":\"", ty, "\",\"object\":", METADATA_PREFIX].concat();
+                    return Bytes::from([before.as_bytes(), metadata, b"}}\n"].concat());
+                }
+                None => metadata_only(&decode_stored(&call.resource, stored)),
+            },
             Format::Table => {
                 let value = decode_stored(&call.resource, stored);
                 let meta = json!({"resourceVersion": object::meta(&value, "resourceVersion")});
@@ -332,7 +345,7 @@ impl Lines {
         let resource = &self.call.resource;
         let object = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": meta});
         let object = match self.call.output.format {
-            Format::Metadata => crate::output::metadata_only(&object),
+            Format::Metadata => metadata_only(&object),
             Format::Table => table(
                 &Columns::of(resource.clone()),
                 &[object],
@@ -355,6 +368,10 @@ impl Lines {
         line.push(b'\n');
         Bytes::from(line)
     }
+}
+
+fn next_bookmark(core: &Core, now: Instant) -> Instant {
+    core.moments.after(now + BOOKMARK_EVERY, TOGETHER_EVERY)
 }
 
 fn none() -> &'static Labels {

@@ -9,7 +9,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -20,7 +20,7 @@ use http::{HeaderMap, header};
 use jiff::{SignedDuration, Timestamp};
 use tokio::{
     sync::{Notify, futures::OwnedNotified},
-    time::{Instant, Sleep, sleep_until},
+    time::{Sleep, sleep_until},
 };
 
 use super::{Caller, Identity, effective};
@@ -34,8 +34,6 @@ const EVERY: Duration = Duration::from_secs(10);
 pub(crate) struct Rights {
     version: AtomicU64,
     revoked: Arc<Notify>,
-    /// When somebody first looked.
-    began: OnceLock<Instant>,
 }
 
 impl Rights {
@@ -47,15 +45,6 @@ impl Rights {
     /// A role, a binding or an account changed: watches look before they show another line.
     pub(crate) fn changed(&self) {
         self.version.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// When to look next for those who do so `every` time: at the same moments, so that a thousand watches wake the machine
-    /// once and not each by itself.
-    pub(crate) fn next_look(&self, every: Duration) -> Instant {
-        let now = Instant::now();
-        let began = *self.began.get_or_init(|| now);
-        let into = now.duration_since(began).as_millis() % every.as_millis().max(1);
-        now + every.saturating_sub(Duration::from_millis(u64::try_from(into).unwrap_or_default()))
     }
 
     /// The list of revoked certificates changed: watches look now.
@@ -102,7 +91,7 @@ impl Grant {
             known: None,
             next: later((core.clock)()),
             revoked: Box::pin(core.rights.revoked.clone().notified_owned()),
-            tick: Box::pin(sleep_until(core.rights.next_look(EVERY))),
+            tick: Box::pin(sleep_until(core.moments.next(EVERY))),
         }
     }
 
@@ -136,7 +125,7 @@ impl Grant {
         // Before anything is asked: what changes meanwhile is looked at again.
         let before = std::mem::replace(&mut self.seen, core.rights.version());
         self.next = later((core.clock)());
-        self.tick.as_mut().reset(core.rights.next_look(EVERY));
+        self.tick.as_mut().reset(core.moments.next(EVERY));
         let sender = self.sender.clone().authenticated(core, &self.headers);
         let sender = sender.identity.ok_or_else(ApiError::unauthorized)?;
         // What the same sender may is the same as long as no right changes.

@@ -249,7 +249,7 @@ impl Open {
         };
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let (known, deadline, stalled) = (link.known(), sleep(patience), link.stalled(stall));
-        let mut tick = interval_at(server.core.rights.next_look(patience), patience);
+        let mut tick = interval_at(server.core.moments.next(patience), patience);
         tokio::pin!(connection, known, deadline, stalled);
         let (mut stranger, mut leaving) = (true, false);
         loop {

@@ -66,6 +66,12 @@ pub(crate) fn encode_stored(resource: &Resource, value: &mut Value, revision: u6
     bytes
 }
 
+/// The metadata of an object as it is stored, as JSON; `None` if it is of another version or shape than what is served.
+pub(crate) fn stored_metadata<'b>(resource: &Resource, revision: u64, bytes: &'b [u8]) -> Option<&'b [u8]> {
+    let verbatim = resource.conversion.is_none() && unshaped(resource, revision).is_none();
+    object::slice(bytes, "metadata").filter(|_| verbatim)
+}
+
 /// What stands before the stored bytes (without their opening brace) to make them a whole object.
 pub(crate) fn type_prefix(resource: &Resource) -> String {
     let kind = Value::from(resource.kind.as_ref());

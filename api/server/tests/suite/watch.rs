@@ -1,7 +1,8 @@
 //! Watches: resuming, falling behind, bookmarks, ends.
 
 use crate::raw::Raw;
-use http::Method;
+use http::{Method, Request};
+use http_body_util::Full;
 use roundhouse_apiserver::{ApiBody, Server, StoreLimits};
 use serde_json::{Value, json};
 use std::{ops::Range, time::Duration};
@@ -55,6 +56,33 @@ async fn cut_off(raw: &Raw) -> u32 {
     let mut lines = metrics.as_str().unwrap().lines();
     let count = lines.find_map(|line| line.strip_prefix("apiserver_watch_cut_off_total "));
     count.unwrap().parse().unwrap()
+}
+
+/// Whoever asks for metadata alone gets what is in the object, and the object's own fields of that name are none of it.
+#[tokio::test]
+async fn a_watch_of_metadata_tells_that_of_the_object() {
+    let raw = Raw::new(&narrow());
+    let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let one = format!("{MAPS}/one");
+    let made =
+        json!({"metadata": {"name": "one", "annotations": {"say": "\"}},{é"}}, "data": {"metadata": "none"}});
+    let (_, made) = raw.post(MAPS, made).await;
+    let request = Request::get(format!("{MAPS}?watch=true&resourceVersion=0")).header("accept", accept);
+    let response = raw.request(request.body(Full::default()).unwrap()).await;
+    let mut lines = response.into_body();
+    let (_, changed) = raw.merge(&one, json!({"data": {"a": "b"}})).await;
+    raw.ask(Method::DELETE, &one, "", "").await;
+    for (ty, object) in [("ADDED", &made), ("MODIFIED", &changed), ("DELETED", &changed)] {
+        let mut line = Raw::line(&mut lines).await.unwrap();
+        let mut metadata = object["metadata"].clone();
+        if ty == "DELETED" {
+            metadata["resourceVersion"] = line["object"]["metadata"]["resourceVersion"].take();
+            line["object"]["metadata"]["resourceVersion"] = metadata["resourceVersion"].clone();
+        }
+        let object =
+            json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata});
+        assert_eq!(line, json!({"type": ty, "object": object}));
+    }
 }
 
 /// However little room there is for it: a client that had to list again would take in everything for a thousand changes.
