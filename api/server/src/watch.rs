@@ -33,9 +33,6 @@ use crate::{
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// Length of a watch that asks for none (Kubernetes: a random time between 30 and 60 minutes).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45 * 60);
-/// Time between two moments at which bookmarks are told and watches end: those of a fleet do so together. What is shorter than
-/// half a minute is meant exactly.
-const TOGETHER_EVERY: Duration = Duration::from_secs(1);
 
 /// The lines of one watch.
 pub(crate) struct WatchStream {
@@ -86,12 +83,10 @@ impl WatchStream {
             .filter(|s| *s > 0)
             .map_or(DEFAULT_TIMEOUT, Duration::from_secs);
         let now = Instant::now();
-        let end = match now.checked_add(timeout).unwrap_or(now + DEFAULT_TIMEOUT) {
-            end if timeout < TOGETHER_EVERY * 30 => end,
-            end => core.moments.after(end, TOGETHER_EVERY),
-        };
+        let end = now.checked_add(timeout).unwrap_or(now + DEFAULT_TIMEOUT);
         let watcher = core.metrics.watcher(&lines.call.resource.table);
         Self {
+            core,
             state: std::mem::take(&mut subscription.state).into_iter(),
             initial_end: initial_end && bookmarks,
             backlog: std::mem::take(&mut subscription.backlog).into_iter(),
@@ -102,10 +97,9 @@ impl WatchStream {
             lines,
             subscription,
             pending: VecDeque::new(),
-            bookmark: bookmarks.then(|| Box::pin(sleep_until(next_bookmark(&core, now)))),
+            bookmark: bookmarks.then(|| Box::pin(sleep_until(now + BOOKMARK_EVERY))),
             end: Box::pin(sleep_until(end)),
             ended: false,
-            core,
         }
     }
 
@@ -227,7 +221,7 @@ impl WatchStream {
             if let Some(timer) = &mut self.bookmark
                 && timer.as_mut().poll(cx).is_ready()
             {
-                timer.as_mut().reset(next_bookmark(&self.core, Instant::now()));
+                timer.as_mut().reset(Instant::now() + BOOKMARK_EVERY);
                 self.revision = self.revision.max(offered);
                 let line = self.lines.bookmark(self.revision, false);
                 self.pending.push_back(line);
@@ -368,10 +362,6 @@ impl Lines {
         line.push(b'\n');
         Bytes::from(line)
     }
-}
-
-fn next_bookmark(core: &Core, now: Instant) -> Instant {
-    core.moments.after(now + BOOKMARK_EVERY, TOGETHER_EVERY)
 }
 
 fn none() -> &'static Labels {
