@@ -45,8 +45,8 @@ const BODY_PATIENCE: Duration = Duration::from_secs(30);
 /// Time for the disk to take a write.
 const DISK_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Time between two moments at which Leases are renewed that come over a connection: a fleet's renewals, which are little work
-/// each, are done together. Much shorter than anybody's deadline to renew one.
+/// Time between two moments at which agents renew their Leases that come over a connection: a fleet's renewals, which are little
+/// work each, are done together. Others may have less time for it, and are few.
 const RENEWED_EVERY: Duration = Duration::from_millis(200);
 
 /// Media type of aggregated discovery.
@@ -306,8 +306,10 @@ where
         Ok(body) => {
             let body = body.to_bytes();
             core.flow.has_sent(identity, &parts.method, heartbeat, body.len());
-            if heartbeat && sender.link.is_some() && [Method::PUT, Method::PATCH].contains(&parts.method) {
-                sleep_until(core.moments.next(RENEWED_EVERY)).await;
+            if heartbeat && renews(identity, sender, &parts.method) {
+                let moment = core.moments.next(RENEWED_EVERY);
+                seen.waited += moment.duration_since(Instant::now());
+                sleep_until(moment).await;
             }
             let _slot = match enters_first {
                 true => None,
@@ -335,6 +337,11 @@ where
             "the body of the request broke off: {error}"
         ))),
     }
+}
+
+/// Whether a write of a Lease is an agent's renewal, over a connection.
+fn renews(identity: &Identity, sender: &Caller, method: &Method) -> bool {
+    identity.agent_of().is_some() && sender.link.is_some() && [Method::PUT, Method::PATCH].contains(method)
 }
 
 /// Whether a request is about a Lease: whoever sends it holds something, and must not lose it because others write much.
@@ -559,70 +566,140 @@ fn respond(reply: Result<Reply, ApiError>, yaml: bool) -> Response<ApiBody> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Server;
+    use crate::{
+        Server,
+        auth::{Presented, Revoked},
+    };
     use http_body_util::Full;
+    use jiff::Timestamp;
     use serde_json::json;
     use std::net::Ipv4Addr;
     use tower::ServiceExt;
 
-    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/cluster-c1/leases";
+    const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/cluster-c1/leases/agent";
 
-    /// Asks over a connection, or in process; the code, and how long it took.
-    async fn ask(server: &Server, linked: bool, method: Method, path: &str, body: Value) -> (u16, Duration) {
-        let caller = Caller {
+    /// Somebody over a connection, or in process.
+    fn sender(identity: Identity, linked: bool) -> Caller {
+        Caller {
             link: linked.then(|| Link::new(Ipv4Addr::LOCALHOST.into())),
-            ..Caller::inside(Some(Identity::admin()))
-        };
+            ..Caller::inside(Some(identity))
+        }
+    }
+
+    /// The code of the answer, what it says, and how long it took.
+    async fn ask(
+        server: &Server,
+        sender: Caller,
+        (method, path): (Method, &str),
+        body: Value,
+    ) -> (u16, Value, Duration) {
         let content = match method {
             Method::PATCH => "application/merge-patch+json",
             _ => "application/json",
         };
+        let body = if body.is_null() {
+            String::new()
+        } else {
+            body.to_string()
+        };
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header(header::CONTENT_TYPE, content)
-            .body(Full::from(if body.is_null() {
-                String::new()
-            } else {
-                body.to_string()
-            }))
-            .unwrap();
+            .header(header::CONTENT_TYPE, content);
+        let request = request.body(Full::from(body)).unwrap();
         let began = Instant::now();
-        let answer = ApiService::new(server.core.clone(), caller)
-            .oneshot(request)
-            .await
-            .unwrap();
-        (answer.status().as_u16(), began.elapsed())
+        let service = ApiService::new(server.core.clone(), sender);
+        let answer = service.oneshot(request).await.unwrap();
+        let (code, took) = (answer.status().as_u16(), began.elapsed());
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        (code, serde_json::from_slice(&bytes).unwrap_or_default(), took)
+    }
+
+    /// A server on which the agents of some clusters have their Leases.
+    async fn with_leases(clusters: &[&str]) -> Server {
+        let server = Server::builder().build();
+        for cluster in clusters {
+            let namespace = json!({"metadata": {"name": format!("cluster-{cluster}")}});
+            let lease = json!({"metadata": {"name": "agent"}, "spec": {"holderIdentity": "agent"}});
+            let leases = LEASES.replace("c1", cluster);
+            for (path, object) in [("/api/v1/namespaces", namespace), (&leases, lease)] {
+                let admin = sender(Identity::admin(), true);
+                let (code, _, took) = ask(&server, admin, (Method::POST, path), object).await;
+                assert_eq!((code, took), (201, Duration::ZERO));
+            }
+        }
+        server
+    }
+
+    fn renewed() -> Value {
+        json!({"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}})
     }
 
     #[tokio::test(start_paused = true)]
-    async fn renewals_over_connections_are_made_together_and_nothing_else_waits_for_that() {
-        let server = Server::builder().build();
-        let lease = |name: &str| json!({"metadata": {"name": name}, "spec": {"holderIdentity": "me"}});
-        let renewed = || json!({"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}});
-        for name in ["one", "two"] {
-            let made = ask(&server, true, Method::POST, LEASES, lease(name)).await;
-            assert_eq!(made, (201, Duration::ZERO));
-        }
-        let one = format!("{LEASES}/one");
-        let two = format!("{LEASES}/two");
-        let renew = |path| ask(&server, true, Method::PATCH, path, renewed());
-        assert_eq!(renew(&one).await, (200, RENEWED_EVERY));
-        let later = async {
-            tokio::time::sleep(RENEWED_EVERY / 4).await;
-            renew(&two).await
+    async fn agents_renew_together_and_nobody_else_waits_for_that() {
+        let server = with_leases(&["c1", "c2"]).await;
+        let renew = async |cluster: &str, after: Duration| {
+            tokio::time::sleep(after).await;
+            let path = LEASE.replace("c1", cluster);
+            let sender = sender(Identity::agent(cluster), true);
+            let (code, _, took) = ask(&server, sender, (Method::PATCH, &path), renewed()).await;
+            (code, took)
         };
-        let (first, second) = tokio::join!(renew(&one), later);
+        assert_eq!(renew("c1", Duration::ZERO).await, (200, RENEWED_EVERY));
+        let (first, second) = tokio::join!(renew("c1", Duration::ZERO), renew("c2", RENEWED_EVERY / 4));
         assert_eq!(first, (200, RENEWED_EVERY));
-        assert_eq!(second, (200, RENEWED_EVERY * 3 / 4), "together with the first");
-        let inside = ask(&server, false, Method::PATCH, &one, renewed()).await;
-        assert_eq!(inside, (200, Duration::ZERO));
-        let read = ask(&server, true, Method::GET, &one, Value::Null).await;
-        assert_eq!(read, (200, Duration::ZERO));
-        let other = json!({"metadata": {"labels": {"a": "b"}}});
-        let written = ask(&server, true, Method::PATCH, "/api/v1/namespaces/default", other).await;
-        assert_eq!(written, (200, Duration::ZERO));
-        let gone = ask(&server, true, Method::DELETE, &two, Value::Null).await;
-        assert_eq!(gone, (200, Duration::ZERO));
+        assert_eq!(second, (200, RENEWED_EVERY * 3 / 4), "at the same moment");
+        // Agents write the whole, too.
+        let agent = || sender(Identity::agent("c1"), true);
+        let (_, lease, took) = ask(&server, agent(), (Method::GET, LEASE), Value::Null).await;
+        assert_eq!(took, Duration::ZERO);
+        let (code, _, took) = ask(&server, agent(), (Method::PUT, LEASE), lease).await;
+        assert_eq!((code, took), (200, RENEWED_EVERY));
+        // In process there is no wake-up to share; a hub that leads has less time; what is no Lease is not renewed.
+        for (who, what, body) in [
+            (
+                sender(Identity::agent("c1"), false),
+                (Method::PATCH, LEASE),
+                renewed(),
+            ),
+            (sender(Identity::admin(), true), (Method::PATCH, LEASE), renewed()),
+            (agent(), (Method::POST, LEASES), renewed()),
+            (
+                agent(),
+                (Method::PATCH, "/api/v1/namespaces/cluster-c1"),
+                json!({}),
+            ),
+            (
+                sender(Identity::admin(), true),
+                (Method::DELETE, LEASE),
+                Value::Null,
+            ),
+        ] {
+            let said = format!("{what:?}");
+            let (_, _, took) = ask(&server, who, what, body).await;
+            assert_eq!(took, Duration::ZERO, "{said}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_nobody_by_the_moment_renews_nothing() {
+        let server = with_leases(&["c1"]).await;
+        let certificate = Presented {
+            identity: Identity::agent("c1"),
+            serial: "1".to_owned(),
+            fingerprint: "f".to_owned(),
+            not_before: Timestamp::MIN,
+            not_after: Timestamp::MAX,
+        };
+        let sender = Caller::outside(Some(certificate), Link::new(Ipv4Addr::LOCALHOST.into()));
+        let asked = ask(&server, sender.clone(), (Method::PATCH, LEASE), renewed());
+        let revoked = async {
+            tokio::time::sleep(RENEWED_EVERY / 2).await;
+            let list = json!({"data": {"one": "serial 1"}});
+            *server.core.revoked.write() = Revoked::of(Some(&list));
+        };
+        let ((code, ..), ()) = tokio::join!(asked, revoked);
+        assert_eq!(code, 401);
     }
 }

@@ -66,6 +66,14 @@ impl Run<'_> {
         self.workflow.message = message;
     }
 
+    /// Whether a run that did not succeed was ended, by a person or a step, or has failed.
+    fn failed_as(&self) -> ApplicationPhase {
+        match self.ended_by().is_some() || self.workflow.was_terminated_by_a_person() {
+            true => ApplicationPhase::WorkflowTerminated,
+            false => ApplicationPhase::WorkflowFailed,
+        }
+    }
+
     /// Every step is over.
     fn complete(&mut self) {
         if let Some(by) = self.ended_by() {
@@ -113,9 +121,18 @@ impl Run<'_> {
         self.wake = None;
     }
 
-    /// A finished run: only the phase of a delivered application follows its health.
+    /// A finished run: only the phase of a delivered application follows its health. What was refused meanwhile and is accepted
+    /// again stands where its run has ended.
     pub(super) fn rest(&mut self) {
         if self.workflow.status != Some(StepPhase::Succeeded) {
+            let ended = [
+                ApplicationPhase::WorkflowFailed,
+                ApplicationPhase::WorkflowTerminated,
+            ];
+            self.phase = self
+                .phase
+                .filter(|phase| ended.contains(phase))
+                .or(Some(self.failed_as()));
             return self.effects.push(Effect::Keep);
         }
         // A run whose steps did not wait for readiness is judged by readiness all the same.

@@ -87,7 +87,7 @@ const PARTS: [(Promise, &str); 16] = [
     (Promise::P5, "nothing falls out of a Bundle"),
     (Promise::P7, "steps begin"),
     (Promise::P7, "steps that place pass"),
-    (Promise::P7, "statuses are of their spec"),
+    (Promise::P7, "statuses are of their run"),
     (Promise::P7, "steps of objects pass"),
     (Promise::P7, "what agents report"),
     (Promise::P8, "maxParallel"),

@@ -76,8 +76,12 @@ async fn a_watch_of_metadata_tells_that_of_the_object() {
         let mut line = Raw::line(&mut lines).await.unwrap();
         let mut metadata = object["metadata"].clone();
         if ty == "DELETED" {
-            metadata["resourceVersion"] = line["object"]["metadata"]["resourceVersion"].take();
-            line["object"]["metadata"]["resourceVersion"] = metadata["resourceVersion"].clone();
+            // It went at a version of its own.
+            let version = |of: &Value| of["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
+            let went = line["object"]["metadata"]["resourceVersion"].take();
+            assert_eq!(went.as_str().unwrap().parse(), Ok(version(&metadata) + 1));
+            line["object"]["metadata"]["resourceVersion"] = metadata["resourceVersion"].take();
+            metadata["resourceVersion"] = line["object"]["metadata"]["resourceVersion"].clone();
         }
         let object =
             json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata});

@@ -10,8 +10,8 @@ use crate::simulate::{HUB, raw};
 use kube::ResourceExt;
 use roundhouse_api::{
     application::{
-        Application, ApplicationPhase, ApplicationStatus, ClusterVerb, DeployStep, StepKind, StepPhase,
-        Until, ValidStep, WaitFor, WorkflowStatus,
+        ACCEPTED, Application, ApplicationPhase, ApplicationStatus, ClusterVerb, DELIVERED, DeployStep,
+        StepKind, StepPhase, Until, ValidStep, WaitFor,
     },
     bundle::{APPLIED, Bundle, BundlePhase, BundleStatus},
     cluster::Cluster,
@@ -49,19 +49,20 @@ impl Check for Passing {
             (HUB, BUNDLES) => return begins(commit, model, found),
             _ => return,
         }
-        let workflow = |value: &Value| -> Option<WorkflowStatus> {
-            serde_json::from_value(value.pointer("/status/workflow")?.clone()).ok()
-        };
         let Some(status) = commit.read::<Application>().and_then(|a| a.status) else {
             return;
         };
-        if let Err((expected, is)) = is_of_its_spec(&status, found) {
+        // What others have written into it is theirs.
+        let was = status_of(commit.before()).unwrap_or_default();
+        if told_of(&was) != told_of(&status)
+            && let Err((expected, is)) = is_of_its_run(&status, found)
+        {
             found.broke(Promise::P7, commit.object(), expected, is);
         }
         let Some(after) = status.workflow else {
             return;
         };
-        let before = workflow(commit.before()).unwrap_or_default();
+        let before = was.workflow.unwrap_or_default();
         let (namespace, name) = (&*commit.key.namespace, &*commit.key.name);
         let Some(of) = after.app_revision.as_deref() else {
             return;
@@ -96,22 +97,72 @@ impl Check for Passing {
     }
 }
 
+fn status_of(application: &Value) -> Option<ApplicationStatus> {
+    serde_json::from_value(application.get("status")?.clone()).ok()
+}
+
+/// What a status says of which spec, and the run that this is about.
+fn told_of(status: &ApplicationStatus) -> impl PartialEq {
+    let run = status.workflow.as_ref();
+    let delivered = condition::get(&status.conditions, DELIVERED);
+    (
+        status.observed_generation,
+        status.phase,
+        run.map(|run| (run.generation, run.status, run.finished)),
+        delivered.map(|delivered| (delivered.status.clone(), delivered.observed_generation)),
+    )
+}
+
 /// What a status tells of a spec is how the run of that spec went. One that was refused has none, nor has what goes.
-fn is_of_its_spec(status: &ApplicationStatus, found: &mut Found<'_>) -> Result<(), (String, String)> {
+fn is_of_its_run(status: &ApplicationStatus, found: &mut Found<'_>) -> Result<(), (String, String)> {
+    use ApplicationPhase as Phase;
+    let run = status.workflow.as_ref();
+    let of_run = run.and_then(|run| run.generation);
+    let said = of_run.map_or("there is none".to_owned(), |run| format!("it is of {run}"));
+    let delivered = condition::get(&status.conditions, DELIVERED).filter(|told| told.status == "True");
+    if let Some(delivered) = delivered
+        && delivered.observed_generation != of_run
+    {
+        let of = delivered.observed_generation.unwrap_or_default();
+        return Err((format!("generation {of} to be delivered by its run"), said));
+    }
     let (Some(of), Some(phase)) = (status.observed_generation, status.phase) else {
         return Ok(());
     };
-    if [ApplicationPhase::Rendering, ApplicationPhase::Deleting].contains(&phase) {
-        return Ok(());
+    let ended = match phase {
+        Phase::Deleting => return Ok(()),
+        // Refused.
+        Phase::Rendering => {
+            let accepted = condition::get(&status.conditions, ACCEPTED);
+            let refused = accepted.is_some_and(|accepted| {
+                accepted.status == "False" && accepted.observed_generation == Some(of)
+            });
+            let expected = format!("a reason to refuse generation {of}");
+            return if refused {
+                Ok(())
+            } else {
+                Err((expected, "none".to_owned()))
+            };
+        }
+        Phase::RunningWorkflow | Phase::WorkflowSuspending => None,
+        Phase::Running | Phase::Unhealthy => Some(StepPhase::Succeeded),
+        Phase::WorkflowTerminated | Phase::WorkflowFailed => Some(StepPhase::Failed),
+    };
+    found.judges_part(Promise::P7, "statuses are of their run");
+    if of_run != Some(of) {
+        return Err((
+            format!("{phase:?} of generation {of} to be the phase of its run"),
+            said,
+        ));
     }
-    found.judges_part(Promise::P7, "statuses are of their spec");
-    let run = status.workflow.as_ref().and_then(|run| run.generation);
-    if run == Some(of) {
-        return Ok(());
+    let is = run.and_then(|run| run.status.filter(|_| run.finished));
+    match ended == is {
+        true => Ok(()),
+        false => Err((
+            format!("{phase:?} where the run has ended as {ended:?}"),
+            format!("{is:?}"),
+        )),
     }
-    let is = run.map_or("there is none".to_owned(), |run| format!("it is of {run}"));
-    let expected = format!("{phase:?} of generation {of} to be the phase of its run");
-    Err((expected, is))
 }
 
 /// By which part a step is judged, if what it waits for is known here.

@@ -399,6 +399,46 @@ fn terminate_ends_groups_too() {
     );
 }
 
+/// While a spec is refused, by its team say, its phase is that of a refusal, whatever became of its run before.
+#[test]
+fn what_was_refused_and_is_accepted_again_stands_where_its_run_has_ended() {
+    let failed = {
+        let mut flow = Flow::new(&json!([with(region("a"), "timeout", json!("1m"))]));
+        flow.settle();
+        flow.after(60);
+        flow
+    };
+    let terminated = {
+        let mut flow = Flow::new(&json!([region("a")]));
+        flow.settle();
+        flow.workflow().terminated = true;
+        flow.settle();
+        flow
+    };
+    let ended = {
+        let mut flow = Flow::new(&json!([{"name": "enough", "type": "break"}]));
+        flow.settle();
+        flow
+    };
+    let delivered = {
+        let mut flow = Flow::new(&json!([region("a")]));
+        flow.clusters("a", &[Ready]);
+        flow.settle();
+        flow
+    };
+    for (mut flow, phase) in [
+        (failed, ApplicationPhase::WorkflowFailed),
+        (terminated, ApplicationPhase::WorkflowTerminated),
+        (ended, ApplicationPhase::WorkflowTerminated),
+        (delivered, ApplicationPhase::Running),
+    ] {
+        let (before, stood) = (flow.status.phase, flow.settle());
+        assert_eq!(before, Some(phase), "{stood}");
+        flow.status.phase = Some(ApplicationPhase::Rendering);
+        assert_eq!(flow.settle(), stood);
+    }
+}
+
 #[test]
 fn break_ends_the_run_and_fail_fails_it() {
     let mut flow = Flow::new(&json!([

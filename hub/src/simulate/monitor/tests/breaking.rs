@@ -1198,23 +1198,99 @@ fn p7_a_step_that_passes_on_anything_but_its_own_evidence_is_told() {
 }
 
 #[test]
-fn p7_a_status_that_tells_of_a_spec_how_the_run_of_another_went_is_told() {
-    for (phase, of, run, words) in [
-        ("running", 1, json!(1), None),
-        ("running", 2, json!(1), Some("it is of 1")),
-        ("running", 1, Value::Null, Some("there is none")),
-        ("workflowFailed", 2, json!(1), Some("it is of 1")),
-        ("rendering", 2, json!(1), None),
-        ("deleting", 2, json!(1), None),
+fn p7_a_status_that_tells_anything_but_how_the_run_of_its_spec_went_is_told() {
+    let condition = |ty: &str, status: &str, of: i64| {
+        json!({"type": ty, "status": status, "observedGeneration": of, "reason": "R", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    let (no, failed, succeeded) = (
+        json!([false, "running"]),
+        json!([true, "failed"]),
+        json!([true, "succeeded"]),
+    );
+    let nothing = json!([]);
+    let refused = |of| json!([condition("Accepted", "False", of)]);
+    let delivered = |of| json!([condition("Delivered", "True", of)]);
+    for (phase, of, run, ended, conditions, words) in [
+        ("running", 1, json!(1), &succeeded, &nothing, None),
+        ("unhealthy", 1, json!(1), &succeeded, &delivered(1), None),
+        (
+            "running",
+            1,
+            json!(1),
+            &succeeded,
+            &delivered(2),
+            Some("it is of 1"),
+        ),
+        ("running", 1, json!(1), &no, &nothing, Some("None")),
+        ("running", 1, json!(1), &failed, &nothing, Some("Failed")),
+        ("running", 2, json!(1), &succeeded, &nothing, Some("it is of 1")),
+        (
+            "running",
+            1,
+            Value::Null,
+            &succeeded,
+            &nothing,
+            Some("there is none"),
+        ),
+        ("runningWorkflow", 1, json!(1), &no, &nothing, None),
+        (
+            "runningWorkflow",
+            1,
+            json!(1),
+            &succeeded,
+            &nothing,
+            Some("Succeeded"),
+        ),
+        (
+            "workflowSuspending",
+            2,
+            json!(1),
+            &no,
+            &nothing,
+            Some("it is of 1"),
+        ),
+        ("workflowFailed", 1, json!(1), &failed, &nothing, None),
+        ("workflowTerminated", 1, json!(1), &no, &nothing, Some("None")),
+        (
+            "workflowFailed",
+            2,
+            json!(1),
+            &failed,
+            &nothing,
+            Some("it is of 1"),
+        ),
+        ("rendering", 2, json!(1), &succeeded, &refused(2), None),
+        (
+            "rendering",
+            2,
+            json!(1),
+            &succeeded,
+            &refused(1),
+            Some("found none"),
+        ),
+        ("rendering", 1, json!(1), &failed, &nothing, Some("found none")),
+        ("deleting", 2, json!(1), &succeeded, &nothing, None),
     ] {
-        let world = World::delivered();
-        let mut told = application(&with(passed(), "/generation", run));
-        told["status"]["observedGeneration"] = json!(of);
-        told["status"]["phase"] = json!(phase);
-        world.put(Some(&world.hub), APPLICATION, &told);
-        match words {
-            None => world.holds(),
-            Some(words) => world.breaks(Promise::P7, APPLICATION, words),
+        for by_hub in [true, false] {
+            let world = World::delivered();
+            let mut run = with(passed(), "/generation", run.clone());
+            run["finished"] = ended[0].clone();
+            run["status"] = ended[1].clone();
+            let mut told = application(&run);
+            told["status"]["observedGeneration"] = json!(of);
+            told["status"]["phase"] = json!(phase);
+            told["status"]["conditions"] = conditions.clone();
+            if !by_hub {
+                world.put(None, APPLICATION, &told);
+            }
+            // Of what somebody else has written the hub's next write says nothing.
+            told["status"]["deliveredRevision"] = json!("web-v1");
+            world.put(Some(&world.hub), APPLICATION, &told);
+            match words.filter(|_| by_hub) {
+                None => world.holds(),
+                Some(words) => world.breaks(Promise::P7, APPLICATION, words),
+            }
         }
     }
 }
