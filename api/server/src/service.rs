@@ -693,7 +693,7 @@ mod tests {
             not_after: Timestamp::MAX,
         };
         let sender = Caller::outside(Some(certificate), Link::new(Ipv4Addr::LOCALHOST.into()));
-        let asked = ask(&server, sender.clone(), (Method::PATCH, LEASE), renewed());
+        let asked = ask(&server, sender, (Method::PATCH, LEASE), renewed());
         let revoked = async {
             tokio::time::sleep(RENEWED_EVERY / 2).await;
             let list = json!({"data": {"one": "serial 1"}});

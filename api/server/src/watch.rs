@@ -20,13 +20,13 @@ use crate::{
     flow::Slot,
     metrics::Watcher,
     object,
-    output::{METADATA_PREFIX, metadata_only},
+    output::metadata_only,
     request::Format,
     selector::{FieldSelector, LabelSelector, Labels},
     server::Core,
     store::{Event, EventKind, From, Kept, Key, Subscription},
     table::{Columns, table},
-    verbs::{Call, decode_stored, put_stored, stored_metadata, type_prefix},
+    verbs::{Call, decode_stored, put_metadata, put_stored, type_prefix},
 };
 
 /// Time between bookmarks.
@@ -290,37 +290,31 @@ impl Lines {
 
     fn line(&self, ty: &str, revision: u64, stored: &Bytes) -> Bytes {
         let call = &self.call;
-        let value = match call.output.format {
+        let mut out = BytesMut::with_capacity(stored.len() + 160);
+        out.put_slice(b"{\"type\":\"");
+        out.put_slice(ty.as_bytes());
+        out.put_slice(b"\",\"object\":");
+        match call.output.format {
             Format::Object | Format::Discovery => {
                 let prefix = type_prefix(&call.resource);
-                let mut out = BytesMut::with_capacity(stored.len() + prefix.len() + 40);
-                out.put_slice(b"{\"type\":\"");
-                out.put_slice(ty.as_bytes());
-                out.put_slice(b"\",\"object\":");
                 put_stored(&mut out, &call.resource, &prefix, revision, stored);
-                out.put_slice(b"}\n");
-                return out.freeze();
             }
-            Format::Metadata => match stored_metadata(&call.resource, revision, stored) {
-                Some(metadata) => {
-                    let before = ["{\"type\":\"", ty, "\",\"object\":", METADATA_PREFIX].concat();
-                    return Bytes::from([before.as_bytes(), metadata, b"}}\n"].concat());
-                }
-                None => metadata_only(&decode_stored(&call.resource, stored)),
-            },
+            Format::Metadata => put_metadata(&mut out, &call.resource, revision, stored),
             Format::Table => {
                 let value = decode_stored(&call.resource, stored);
                 let meta = json!({"resourceVersion": object::meta(&value, "resourceVersion")});
-                table(
+                let table = table(
                     &Columns::of(call.resource.clone()),
                     &[value],
                     &meta,
                     &call.query.include_object,
                     self.now(),
-                )
+                );
+                out.put_slice(&object::encode(&table));
             }
-        };
-        Self::wrap(ty, &value)
+        }
+        out.put_slice(b"}\n");
+        out.freeze()
     }
 
     fn now(&self) -> Timestamp {

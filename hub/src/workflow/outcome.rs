@@ -129,10 +129,9 @@ impl Run<'_> {
                 ApplicationPhase::WorkflowFailed,
                 ApplicationPhase::WorkflowTerminated,
             ];
-            self.phase = self
-                .phase
-                .filter(|phase| ended.contains(phase))
-                .or(Some(self.failed_as()));
+            if self.phase.is_none_or(|phase| !ended.contains(&phase)) {
+                self.phase = Some(self.failed_as());
+            }
             return self.effects.push(Effect::Keep);
         }
         // A run whose steps did not wait for readiness is judged by readiness all the same.

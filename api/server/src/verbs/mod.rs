@@ -32,7 +32,7 @@ use crate::{
 pub(crate) use create::store_new;
 pub(crate) use delete::{DeleteOptions, FOREGROUND, ORPHAN, remove};
 pub(crate) use scale::selector_text;
-pub(crate) use stored::{decode_stored, encode_stored, put_stored, stored_metadata, type_prefix};
+pub(crate) use stored::{decode_stored, encode_stored, put_metadata, put_stored, type_prefix};
 pub(crate) use update::{Part, Refusal, store_update};
 
 /// The verbs of every resource, in the order in which they are told.

@@ -9,6 +9,7 @@ use crate::{
     crd::CustomVersion,
     kinds::Resource,
     object,
+    output::{METADATA_PREFIX, metadata_only},
     schema::{Definitions, apply_defaults},
     store::Record,
 };
@@ -52,6 +53,11 @@ fn unshaped(resource: &Resource, revision: u64) -> Option<&CustomVersion> {
     (revision <= resource.shaped_since).then_some(custom)
 }
 
+/// Whether an object of this revision is stored in the version and shape that it is served in.
+fn is_served_as_stored(resource: &Resource, revision: u64) -> bool {
+    resource.conversion.is_none() && unshaped(resource, revision).is_none()
+}
+
 /// The bytes to store at a revision. Sets `metadata.resourceVersion` of `value` to it.
 pub(crate) fn encode_stored(resource: &Resource, value: &mut Value, revision: u64) -> Bytes {
     object::set_meta(value, "resourceVersion", Some(revision.to_string().into()));
@@ -64,12 +70,6 @@ pub(crate) fn encode_stored(resource: &Resource, value: &mut Value, revision: u6
     object::set(value, "apiVersion", api_version);
     object::set(value, "kind", kind);
     bytes
-}
-
-/// The metadata of an object as it is stored, as JSON; `None` if it is of another version or shape than what is served.
-pub(crate) fn stored_metadata<'b>(resource: &Resource, revision: u64, bytes: &'b [u8]) -> Option<&'b [u8]> {
-    let verbatim = resource.conversion.is_none() && unshaped(resource, revision).is_none();
-    object::slice(bytes, "metadata").filter(|_| verbatim)
 }
 
 /// What stands before the stored bytes (without their opening brace) to make them a whole object.
@@ -89,7 +89,7 @@ pub(crate) fn put_stored(
     bytes: &Bytes,
 ) {
     out.put_slice(prefix.as_bytes());
-    if resource.conversion.is_none() && unshaped(resource, revision).is_none() {
+    if is_served_as_stored(resource, revision) {
         out.put_slice(bytes.get(1..).unwrap_or_default());
         return;
     }
@@ -98,4 +98,18 @@ pub(crate) fn put_stored(
         object::set(&mut value, key, None);
     }
     out.put_slice(object::encode(&value).get(1..).unwrap_or_default());
+}
+
+/// Writes the `PartialObjectMetadata` of a stored object as JSON. Stored bytes are copied, unless they are of another version or
+/// shape.
+pub(crate) fn put_metadata(out: &mut BytesMut, resource: &Resource, revision: u64, bytes: &Bytes) {
+    let as_stored = is_served_as_stored(resource, revision);
+    match as_stored.then(|| object::slice(bytes, "metadata")).flatten() {
+        Some(metadata) => {
+            out.put_slice(METADATA_PREFIX.as_bytes());
+            out.put_slice(metadata);
+            out.put_slice(b"}");
+        }
+        None => out.put_slice(&object::encode(&metadata_only(&decode_stored(resource, bytes)))),
+    }
 }

@@ -131,19 +131,8 @@ fn is_of_its_run(status: &ApplicationStatus, found: &mut Found<'_>) -> Result<()
     };
     let ended = match phase {
         Phase::Deleting => return Ok(()),
-        // Refused.
-        Phase::Rendering => {
-            let accepted = condition::get(&status.conditions, ACCEPTED);
-            let refused = accepted.is_some_and(|accepted| {
-                accepted.status == "False" && accepted.observed_generation == Some(of)
-            });
-            let expected = format!("a reason to refuse generation {of}");
-            return if refused {
-                Ok(())
-            } else {
-                Err((expected, "none".to_owned()))
-            };
-        }
+        Phase::Rendering if is_refused(status, of) => return Ok(()),
+        Phase::Rendering => return Err((format!("a reason to refuse generation {of}"), "none".to_owned())),
         Phase::RunningWorkflow | Phase::WorkflowSuspending => None,
         Phase::Running | Phase::Unhealthy => Some(StepPhase::Succeeded),
         Phase::WorkflowTerminated | Phase::WorkflowFailed => Some(StepPhase::Failed),
@@ -156,13 +145,16 @@ fn is_of_its_run(status: &ApplicationStatus, found: &mut Found<'_>) -> Result<()
         ));
     }
     let is = run.and_then(|run| run.status.filter(|_| run.finished));
-    match ended == is {
-        true => Ok(()),
-        false => Err((
-            format!("{phase:?} where the run has ended as {ended:?}"),
-            format!("{is:?}"),
-        )),
+    if ended != is {
+        let expected = format!("{phase:?} where the run has ended as {ended:?}");
+        return Err((expected, format!("{is:?}")));
     }
+    Ok(())
+}
+
+fn is_refused(status: &ApplicationStatus, generation: i64) -> bool {
+    let accepted = condition::get(&status.conditions, ACCEPTED);
+    accepted.is_some_and(|told| told.status == "False" && told.observed_generation == Some(generation))
 }
 
 /// By which part a step is judged, if what it waits for is known here.
