@@ -54,6 +54,9 @@ pub enum Unresolved {
 }
 
 impl Unresolved {
+    /// All that [`Self::reason`] may be.
+    pub const REASONS: [&str; 3] = ["PlacementMissing", "PlacementNotAccepted", "PlacementsConflict"];
+
     /// The reason of a condition.
     pub fn reason(&self) -> &'static str {
         match self {

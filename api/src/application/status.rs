@@ -89,6 +89,9 @@ pub struct ApplicationStatus {
     pub let_go: Vec<LetGo>,
 }
 
+/// So many characters of a name that somebody has mistaken are shown.
+const MAX_SHOWN_NAME: usize = 64;
+
 /// A Bundle that is let go while its cluster keeps the objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -244,6 +247,17 @@ impl WorkflowStatus {
     pub fn was_terminated_by_a_person(&self) -> bool {
         self.all_steps()
             .any(|step| step.phase == StepPhase::Failed && step.reason == Some(StepReason::Terminate))
+    }
+
+    /// What is wrong with `restartFrom` where it names no step of the run: then it asks for nothing, until somebody takes it away
+    /// or another run begins.
+    pub fn unknown_restart(&self) -> Option<String> {
+        let name = self
+            .restart_from
+            .as_deref()
+            .filter(|name| self.step(name).is_none())?;
+        let shown: String = name.chars().take(MAX_SHOWN_NAME).collect();
+        Some(format!("restartFrom: there is no step named {shown:?}"))
     }
 
     /// All steps in the order of the document, each group before its own.

@@ -56,11 +56,15 @@ impl Hub {
         let mut status = app.status.clone();
         let now = self.clock.now();
         let may_be_made = self.cache.unanswered().may_be_made(key);
-        let mut message = removing::waiting(&observed, &self.cache.fleet());
-        if observed.is_empty() && may_be_made.is_some() {
+        let mut message = removing::waiting(&observed, &told.left, &self.cache.fleet());
+        if observed.is_empty() && told.left.is_empty() && may_be_made.is_some() {
             message.push_str(SENT);
         }
+        if let Some(error) = written.error.as_ref().filter(|error| !error.is_conflict()) {
+            message = format!("{error}; {message}");
+        }
         status::deleting(&mut status, message, app.generation, now);
+        status::clusters_seen(&mut status, self.cache.sees_clusters(), app.generation, now);
         // Who has a Bundle again is told by that.
         status.let_go = told.left;
         let moved = status.let_go != app.status.let_go;

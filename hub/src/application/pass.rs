@@ -211,7 +211,10 @@ impl Hub {
     }
 
     async fn deliver(&self, key: &Key, app: Arc<Stored>) -> Result<Outcome, PassError> {
-        let app = self.finalize(app).await?;
+        let app = match self.finalize(app.clone()).await {
+            Ok(app) => app,
+            Err(error) => return self.not_recorded(&app, app.status.clone(), error).await,
+        };
         let object: Value = serde_json::from_slice(&app.bytes).unwrap_or_default();
         let spec = object.get("spec").cloned().unwrap_or_else(|| json!({}));
         let now = self.clock.now();
@@ -223,7 +226,10 @@ impl Hub {
         };
         let unresolved = self.resolve(key, &app, &mut valid);
         let mut rendered = render::render(&app.namespace, &app.name, &valid);
-        let violations = self.admit(&app, &valid, &rendered).await?;
+        let violations = match self.admit(&app, &valid, &rendered).await {
+            Ok(violations) => violations,
+            Err(error) => return self.not_recorded(&app, status, error).await,
+        };
         if !violations.is_empty() {
             let mut outcome = self.refuse(&app, status, &violations).await?;
             outcome.wake(ADMIT_AGAIN);
@@ -244,20 +250,35 @@ impl Hub {
                 }
                 Ok(outcome)
             }
-            Err(error @ PassError::Conflict { .. }) => Err(error),
-            Err(error) => {
-                // Whoever looks at the application has to see what is in its way.
-                let mut outcome = Outcome::default();
-                status::stuck(&mut status, "NotRecorded", &error, app.generation, now);
-                // How the run of the spec before went says nothing of this one, of which there is none.
-                if status.workflow.as_ref().and_then(|run| run.generation) != Some(app.generation) {
-                    status.observed_generation = app.status.observed_generation;
-                }
-                self.store(&app, status, false, &mut outcome).await?;
-                outcome.error = Some(error);
-                Ok(outcome)
-            }
+            Err(error) => self.not_recorded(&app, status, error).await,
         }
+    }
+
+    /// Says why no run of a spec can begin, or be looked at: whoever looks at the application has to see what is in its way.
+    async fn not_recorded(
+        &self,
+        app: &Arc<Stored>,
+        mut status: ApplicationStatus,
+        error: PassError,
+    ) -> Result<Outcome, PassError> {
+        if error.is_conflict() {
+            return Err(error);
+        }
+        let mut outcome = Outcome::default();
+        status::stuck(
+            &mut status,
+            "NotRecorded",
+            &error,
+            app.generation,
+            self.clock.now(),
+        );
+        // How the run of the spec before went says nothing of this one, of which there is none.
+        if status.workflow.as_ref().and_then(|run| run.generation) != Some(app.generation) {
+            status.observed_generation = app.status.observed_generation;
+        }
+        self.store(app, status, false, &mut outcome).await?;
+        outcome.error = Some(error);
+        Ok(outcome)
     }
 
     /// Says why a spec is not accepted; what is running stays as it is.
@@ -267,8 +288,11 @@ impl Hub {
         mut status: ApplicationStatus,
         violations: &[Violation],
     ) -> Result<Outcome, PassError> {
+        let now = self.clock.now();
         status.phase = Some(ApplicationPhase::Rendering);
-        status::accepted(&mut status, violations, app.generation, self.clock.now());
+        status::accepted(&mut status, violations, app.generation, now);
+        status::refused(&mut status, app.generation, now);
+        status::clusters_seen(&mut status, self.cache.sees_clusters(), app.generation, now);
         let mut outcome = Outcome::default();
         self.store(app, status, true, &mut outcome).await?;
         Ok(outcome)

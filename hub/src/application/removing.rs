@@ -9,6 +9,7 @@ use super::{
 };
 use crate::dispatch::{
     MAX_PARTS, Observed, Plan, Slim, Target,
+    evidence::{removal_report, worst},
     removal::{self, Held, Verdict},
 };
 use jiff::Timestamp;
@@ -19,6 +20,7 @@ use roundhouse_api::{
     names::{annotation, bundle_name, label, step_bundle_name, step_of_bundle},
 };
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
@@ -464,18 +466,31 @@ pub(super) async fn any_left(writer: Writer<'_>, app: &Stored) -> Result<bool, P
     Ok(bundles.any(|bundle| application_of(&bundle) == Some(app.key())))
 }
 
-/// Says whom the deletion waits for.
-pub(super) fn waiting(observed: &BTreeMap<String, Vec<Arc<Observed>>>, fleet: &Fleet) -> String {
+/// Says whom the deletion waits for: of clusters that have Bundles what their agents report, and of those that were let go and
+/// are to clean up all the same that they are not told yet.
+pub(super) fn waiting(
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
+    untold: &[LetGo],
+    fleet: &Fleet,
+) -> String {
     const MAX_NAMED: usize = 5;
-    let named = observed.keys().take(MAX_NAMED).map(|cluster| {
-        let why = fleet.unreachable(cluster);
-        format!(
-            "{cluster} ({})",
-            why.unwrap_or("its agent is removing the objects")
+    let untold = untold.iter().map(|note| {
+        (
+            &note.cluster,
+            "what it keeps is to be removed, and it is not told yet",
         )
     });
+    let mut clusters: BTreeMap<&String, Cow<'_, str>> = untold
+        .map(|(cluster, why)| (cluster, Cow::Borrowed(why)))
+        .collect();
+    clusters.extend(observed.iter().map(|(cluster, bundles)| {
+        let why = fleet.unreachable(cluster).map(Cow::Borrowed);
+        (cluster, why.unwrap_or_else(|| removal(bundles)))
+    }));
+    let named = clusters.iter().take(MAX_NAMED);
+    let named = named.map(|(cluster, why)| format!("{cluster} ({why})"));
     let named = named.collect::<Vec<_>>().join(", ");
-    match observed.len() {
+    match clusters.len() {
         0 => "all clusters are cleaned".to_owned(),
         count if count > MAX_NAMED => {
             format!(
@@ -486,6 +501,16 @@ pub(super) fn waiting(observed: &BTreeMap<String, Vec<Arc<Observed>>>, fleet: &F
         1 => format!("waiting for 1 cluster to be cleaned: {named}"),
         count => format!("waiting for {count} clusters to be cleaned: {named}"),
     }
+}
+
+/// How far the removal of Bundles of one cluster is.
+fn removal(bundles: &[Arc<Observed>]) -> Cow<'static, str> {
+    if bundles.iter().any(|bundle| !bundle.deleting) {
+        return "its removal is not written yet".into();
+    }
+    let reported = worst(bundles.iter().filter_map(|bundle| removal_report(bundle)));
+    let said = reported.map(|(_, said)| Cow::Owned(said));
+    said.unwrap_or("its agent has not reported that the objects are gone".into())
 }
 
 #[cfg(test)]

@@ -248,6 +248,17 @@ pub(super) fn accepted(
     condition::set(&mut status.conditions, verdict, Some(generation), now);
 }
 
+/// Sets `Delivered` for an application whose spec is refused: what runs is not of it.
+pub(super) fn refused(status: &mut ApplicationStatus, generation: i64, now: Timestamp) {
+    let verdict = Verdict {
+        type_: DELIVERED,
+        status: condition::Status::False,
+        reason: "Refused",
+        message: "the spec is not accepted: what runs stays as it is".to_owned(),
+    };
+    condition::set(&mut status.conditions, verdict, Some(generation), now);
+}
+
 /// Sets `Overcommitted` where rules that the run has reached claim more than there is, and takes it back where it was said.
 fn overcommitted(status: &mut ApplicationStatus, placed: &[Placed], generation: i64, now: Timestamp) {
     let workloads = placed.iter().filter(|p| p.reached).flat_map(|p| {
@@ -462,9 +473,12 @@ fn named(clusters: &[String]) -> String {
     named.join(", ") + &more
 }
 
-/// Sets `Delivered` for an application that is being deleted.
+/// Sets `Delivered` for an application that is being deleted, of which no removal waits to be confirmed any more.
 pub(super) fn deleting(status: &mut ApplicationStatus, message: String, generation: i64, now: Timestamp) {
     status.phase = Some(ApplicationPhase::Deleting);
+    if condition::get(&status.conditions, DELETES_HELD).is_some() {
+        held(status, None, generation, now);
+    }
     let verdict = Verdict {
         type_: DELIVERED,
         status: condition::Status::False,
@@ -474,7 +488,7 @@ pub(super) fn deleting(status: &mut ApplicationStatus, message: String, generati
     condition::set(&mut status.conditions, verdict, Some(generation), now);
 }
 
-/// Sets `Delivered` for an application whose revision cannot be recorded.
+/// Sets `Delivered` for an application whose revision cannot be recorded, or what follows from it not be written.
 pub(super) fn stuck(
     status: &mut ApplicationStatus,
     reason: &'static str,

@@ -180,7 +180,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
         let mut layers: Vec<_> = former.map(|(_, d)| Layer::of(false, &d.spec)).collect();
         layers.extend(placed.iter().map(Placed::layer));
         let (shares, mut plan) = delivery.plan(&layers, &observed, known.epoch);
-        leave_alone(&mut plan, &fleet);
+        leave_alone(&mut plan, &fleet, &observed);
         let mut clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
         let mut placed = placed;
         let waves = waves(&placed);
@@ -280,11 +280,16 @@ pub(super) fn view(known: &Known<'_>) -> View {
 }
 
 /// Writes nothing to clusters that leave or have left, which a step that is kept may still place on: what becomes of the
-/// Bundles there was said by who lets them leave, and what is made beside that nobody would clean up.
-fn leave_alone(plan: &mut Plan, fleet: &Fleet) {
+/// Bundles there was said by who lets them leave, and what is made beside that nobody would clean up. One that is gone with all
+/// that it had is nobody's to wait for.
+fn leave_alone(plan: &mut Plan, fleet: &Fleet, observed: &BTreeMap<String, Vec<Arc<Observed>>>) {
     for (cluster, target) in &mut plan.targets {
-        if !fleet.stays(cluster) {
-            *target = Target::Untouched;
+        if fleet.members.contains_key(cluster) || observed.contains_key(cluster) {
+            if !fleet.stays(cluster) {
+                *target = Target::Untouched;
+            }
+        } else {
+            *target = Target::Nothing;
         }
     }
 }

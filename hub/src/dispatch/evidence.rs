@@ -67,11 +67,11 @@ pub fn held_evidence(
     }
 }
 
-/// What the agent of a Bundle that is being removed says of that.
-pub(super) fn removal_report(observed: &Observed) -> (ClusterState, String) {
+/// What the agent of a Bundle that is being removed says of that; nothing if it has not said anything yet.
+pub fn removal_report(observed: &Observed) -> Option<(ClusterState, String)> {
     let own = observed.present_report();
     if let Some(status) = own.filter(|status| status.phase == Some(BundlePhase::Failed)) {
-        return (ClusterState::Failed, failure(status));
+        return Some((ClusterState::Failed, failure(status)));
     }
     let left = || {
         let condition = condition::get(&own?.conditions, PROGRESSING)?;
@@ -79,12 +79,11 @@ pub(super) fn removal_report(observed: &Observed) -> (ClusterState, String) {
         (!message.is_empty()).then(|| cut(message))
     };
     let said = held_back(observed).or_else(left);
-    let unknown = || "its agent has not reported that the object is gone".to_owned();
-    (ClusterState::Waiting, said.unwrap_or_else(unknown))
+    said.map(|said| (ClusterState::Waiting, said))
 }
 
 /// The worst state speaks for a cluster with several parts.
-pub(super) fn worst(parts: impl Iterator<Item = (ClusterState, String)>) -> Option<(ClusterState, String)> {
+pub fn worst(parts: impl Iterator<Item = (ClusterState, String)>) -> Option<(ClusterState, String)> {
     let mut all_applied = true;
     let parts = parts.inspect(|(state, _)| all_applied &= state.passes(WaitFor::Applied));
     let (state, message) = parts.min_by_key(|(state, _)| severity(*state))?;

@@ -139,6 +139,10 @@ fn stands<'a>(taking: &Taking<'a>, step: &'a str, cluster: &str, deletion: &Dele
 }
 
 fn shown(cluster: &str, stands: &[Stand<'_>], waits: bool, away: Option<&str>) -> ClusterEvidence {
+    let unknown = || {
+        let message = "its agent has not reported that the object is gone";
+        (ClusterState::Waiting, message.to_owned())
+    };
     let each = stands.iter().map(|stand| match stand {
         Stand::Missing(_) | Stand::Due(_) if waits => (ClusterState::Dispatching, AWAITS_TURN.to_owned()),
         Stand::Missing(_) => (
@@ -149,7 +153,7 @@ fn shown(cluster: &str, stands: &[Stand<'_>], waits: bool, away: Option<&str>) -
             ClusterState::Dispatching,
             "the removal is not written yet".to_owned(),
         ),
-        Stand::Going(bundle) => removal_report(bundle),
+        Stand::Going(bundle) => removal_report(bundle).unwrap_or_else(unknown),
         Stand::Gone => (ClusterState::Ready, String::new()),
     });
     let nothing = || (ClusterState::Dispatching, String::new());

@@ -23,6 +23,7 @@ const MAX_MESSAGE: usize = 1024;
 /// arguments and the returned status changes nothing more until the evidence, the time or the status changes.
 pub fn advance(spec: &Spec, status: &Status, evidence: &Evidence, now: Timestamp) -> (Status, Vec<Effect>) {
     let mut run = Run::of(spec, status, evidence, now);
+    run.unsay_unknown();
     match Command::read(spec, status) {
         Command::Start => run.begin(),
         Command::RestartFrom(step) => {
@@ -255,12 +256,19 @@ impl Run<'_> {
         }
         self.settle_groups();
         self.workflow.terminated = true;
+        self.workflow.message = Some(self.terminated());
+        self.end(StepPhase::Failed, ApplicationPhase::WorkflowTerminated);
+    }
+}
+
+impl Run<'_> {
+    /// What a run says that a person has ended.
+    pub(super) fn terminated(&self) -> String {
         let (namespace, name) = &self.spec.application;
-        self.workflow.message = Some(format!(
+        format!(
             "terminated: {} starts it again",
             words::command("restart", namespace, name)
-        ));
-        self.end(StepPhase::Failed, ApplicationPhase::WorkflowTerminated);
+        )
     }
 }
 

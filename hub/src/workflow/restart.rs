@@ -8,6 +8,9 @@ use super::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use roundhouse_api::application::{ApplicationPhase, StepPhase, StepStatus};
 
+/// How what a run says begins of which somebody has asked to restart it from a step that it has not.
+const UNKNOWN: &str = "restartFrom: there is no step named \"";
+
 impl Run<'_> {
     /// Carries the command out.
     pub(super) fn restart(&mut self, name: &str) {
@@ -68,18 +71,32 @@ impl Run<'_> {
         self.resume_paused();
     }
 
-    /// Says that `restartFrom` names no step, until somebody takes it away or another run begins; it changes nothing else.
+    /// Says that `restartFrom` names no step; it changes nothing else.
     pub(super) fn say_unknown(&mut self) {
-        let Some(name) = &self.workflow.restart_from else {
+        let Some(note) = self.workflow.unknown_restart() else {
             return;
         };
-        let note = format!("restartFrom: there is no step named {name:?}");
-        let said = self.workflow.message.take();
-        self.workflow.message = Some(match said {
-            Some(said) if said.starts_with(&note) => said,
+        self.workflow.message = Some(match self.workflow.message.take() {
             Some(said) => format!("{note}; {said}"),
             None => note,
         });
+    }
+
+    /// Takes back what [`Self::say_unknown`] has said before.
+    pub(super) fn unsay_unknown(&mut self) {
+        let said = self.workflow.message.as_deref();
+        let Some(noted) = said.and_then(|said| said.strip_prefix(UNKNOWN)) else {
+            return;
+        };
+        // The name is quoted, and what is quoted is escaped.
+        let mut escaped = false;
+        let end = noted.find(|c| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        let said = end.and_then(|end| noted.get(end + 1..)?.strip_prefix("; "));
+        self.workflow.message = said.map(str::to_owned);
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) enum Script {
     Failed,
     /// Everything is applied and ready, and apply-once is on: workloads go only when that is confirmed.
     Keeps,
+    /// Everything is applied and ready, and does not go: a finalizer of somebody else's is on it.
+    Holds,
     /// Nothing: it is cut off.
     Silent,
 }
@@ -179,6 +181,16 @@ fn refused(generation: Option<i64>) -> Condition {
     }
 }
 
+fn removing(generation: Option<i64>) -> Condition {
+    Condition {
+        type_: "Progressing".to_owned(),
+        status: "True".to_owned(),
+        reason: "Removing".to_owned(),
+        message: "Deployment.apps default/web: its finalizer example.org/hold is on it".to_owned(),
+        ..refused(generation)
+    }
+}
+
 fn report(bundle: &Bundle, script: Script) -> Option<BundleStatus> {
     let generation = bundle.metadata.generation;
     if script == Script::Silent {
@@ -192,6 +204,14 @@ fn report(bundle: &Bundle, script: Script) -> Option<BundleStatus> {
                 phase: Some(BundlePhase::Progressing),
                 observed_generation: generation,
                 conditions: vec![refused(generation)],
+                ..BundleStatus::default()
+            });
+        }
+        if script == Script::Holds {
+            return Some(BundleStatus {
+                phase: Some(BundlePhase::Progressing),
+                observed_generation: generation,
+                conditions: vec![removing(generation)],
                 ..BundleStatus::default()
             });
         }
@@ -211,7 +231,7 @@ fn report(bundle: &Bundle, script: Script) -> Option<BundleStatus> {
         .map(|n| u32::try_from(n).unwrap())
         .sum();
     let (phase, ready, failed) = match script {
-        Script::Ready | Script::Keeps => (BundlePhase::Ready, replicas, 0),
+        Script::Ready | Script::Keeps | Script::Holds => (BundlePhase::Ready, replicas, 0),
         Script::Applied => (BundlePhase::Progressing, replicas.saturating_sub(1), 0),
         Script::Failed => (BundlePhase::Failed, 0, 1),
         Script::Silent => return None,

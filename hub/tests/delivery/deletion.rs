@@ -59,6 +59,44 @@ async fn cleans_what_it_can_reach_and_the_rest_when_it_returns() {
     assert!(revisions.get_opt("app-v1").await.unwrap().is_none());
 }
 
+/// Whoever waits for it sees what is in the way: what an agent reports, and what the hub's own API server refuses.
+#[tokio::test(start_paused = true)]
+async fn says_what_is_in_its_way() {
+    const EVIDENCE: &str = "PATCH /apis/roundhouse.dev/v1alpha1/namespaces/cluster-c2/bundles";
+    let world = World::five().await;
+    world.apply("app", seed("nginx:1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.agents.script("c1", Script::Holds).await;
+    world.asked.refuse(Some(EVIDENCE));
+    world.delete("app").await;
+    let told = async |world: &World| {
+        let status = world.status("app").await;
+        condition::get(&status.conditions, "Delivered")
+            .unwrap()
+            .message
+            .clone()
+    };
+    let held = "c1 (Deployment.apps default/web: its finalizer example.org/hold is on it)";
+    world
+        .until("app", "it says what is in its way", async |world: &World| {
+            let message = told(world).await;
+            let counted = message.contains("waiting for 2 clusters to be cleaned");
+            let refused =
+                message.contains("exceeded quota") && message.contains("c2 (its removal is not written yet)");
+            (counted && refused && message.contains(held)).then_some(())
+        })
+        .await;
+    world.asked.refuse(None);
+    world
+        .until("app", "one cluster is left", async |world: &World| {
+            let message = told(world).await;
+            (message == format!("waiting for 1 cluster to be cleaned: {held}")).then_some(())
+        })
+        .await;
+    world.agents.script("c1", Script::Ready).await;
+    world.until_gone("app").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_an_application_that_was_never_accepted_is_immediate() {
     let world = World::five_on_any_server().await;

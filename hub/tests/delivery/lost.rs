@@ -8,6 +8,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use roundhouse_api::application::{ApplicationPhase, StepPhase};
+use roundhouse_api::cluster::Cluster;
 use roundhouse_api::revision::ApplicationRevision;
 use roundhouse_hub::action::{Executor, Job, Outcome};
 use serde_json::{Value, json};
@@ -69,6 +70,49 @@ async fn a_wait_passes_again_when_the_bundle_that_was_lost_is_ready() {
     world.agents.script("c1", Script::Ready).await;
     world.until_phase("app", ApplicationPhase::Running).await;
     assert!(world.bundle("c1", "app").await.is_some());
+}
+
+/// Its step is over and keeps its Decision, which names the cluster: of one that has nothing any more nobody waits for evidence.
+#[tokio::test(start_paused = true)]
+async fn a_wait_does_not_hold_for_a_cluster_that_has_left() {
+    for until in [json!({"ready": "100%"}), json!("fleet.ready == fleet.clusters")] {
+        let world = World::five().await;
+        let wait = json!({"name": "next", "type": "wait", "properties": {"until": until}});
+        let mut steps = after_east(&wait);
+        steps["workflow"]["steps"][0]["properties"]["wait"] = json!("applied");
+        world.agents.script("c1", Script::Applied).await;
+        world.apply("app", steps).await;
+        world
+            .until("app", "the wait", async |world: &World| {
+                let workflow = world.status("app").await.workflow?;
+                (workflow.step("next")?.phase == StepPhase::Running).then_some(())
+            })
+            .await;
+        let clusters: Api<Cluster> = Api::all(world.client.clone());
+        clusters.delete("c1", &DeleteParams::default()).await.unwrap();
+        world.rest().await;
+        assert_eq!(
+            world.status("app").await.phase,
+            Some(ApplicationPhase::RunningWorkflow),
+            "what it has may still come back: {until}"
+        );
+        world.remove_bundle("c1", "app").await;
+        world
+            .until("app", "the wait to pass", async |world: &World| {
+                let workflow = world.status("app").await.workflow?;
+                (workflow.step("next")?.phase == StepPhase::Succeeded).then_some(())
+            })
+            .await;
+        let status = world.until_phase("app", ApplicationPhase::Running).await;
+        let delivery = status.delivery.unwrap();
+        let named: Vec<&str> = delivery.not_ready.iter().map(|c| c.cluster.as_str()).collect();
+        assert_eq!(
+            (delivery.clusters_ready.as_str(), named),
+            ("2/2", Vec::new()),
+            "{until}"
+        );
+        assert!(delivery.regions.iter().all(|region| !region.region.is_empty()));
+    }
 }
 
 /// The record of the revision that is delivered: another number would be another run, with its requests and approvals.

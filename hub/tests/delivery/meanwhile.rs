@@ -113,6 +113,32 @@ async fn a_run_that_is_terminated_while_it_is_about_to_roll_back_stays_terminate
     assert_eq!(app.data["spec"]["components"], web("nginx:2"));
 }
 
+/// Waits until the status says that what is wanted is not recorded, and why.
+async fn until_not_recorded(world: &World, (observed, generation): (Option<i64>, Option<i64>)) {
+    world
+        .until("app", "it says why", async |world: &World| {
+            let status = world.status("app").await;
+            assert_eq!(status.observed_generation, observed, "{status:?}");
+            let delivered = condition::get(&status.conditions, "Delivered")?;
+            let says = delivered.reason == "NotRecorded" && delivered.observed_generation == generation;
+            (says && delivered.message.contains("exceeded quota")).then_some(())
+        })
+        .await;
+}
+
+/// Nothing begins without the finalizer, and before anything has begun there is a reason to be seen.
+#[tokio::test(start_paused = true)]
+async fn an_application_that_cannot_be_held_says_so() {
+    let world = World::five().await;
+    world.asked.refuse(Some(
+        "PATCH /apis/core.oam.dev/v1beta1/namespaces/default/applications/app",
+    ));
+    world.apply("app", seed("nginx:1")).await;
+    until_not_recorded(&world, (None, Some(1))).await;
+    world.asked.refuse(None);
+    world.until_phase("app", ApplicationPhase::Running).await;
+}
+
 /// What cannot be recorded has no run, and how the run before it went is not said of it.
 #[tokio::test(start_paused = true)]
 async fn a_spec_that_cannot_be_recorded_is_not_said_to_be_delivered() {
@@ -122,15 +148,7 @@ async fn a_spec_that_cannot_be_recorded_is_not_said_to_be_delivered() {
     let records = "POST /apis/core.oam.dev/v1beta1/namespaces/default/applicationrevisions";
     world.asked.refuse(Some(records));
     world.apply("app", seed("nginx:2")).await;
-    world
-        .until("app", "it says why", async |world: &World| {
-            let status = world.status("app").await;
-            assert_eq!(status.observed_generation, Some(1), "{status:?}");
-            let delivered = condition::get(&status.conditions, "Delivered")?;
-            let says = delivered.reason == "NotRecorded" && delivered.observed_generation == Some(2);
-            (says && delivered.message.contains("exceeded quota")).then_some(())
-        })
-        .await;
+    until_not_recorded(&world, (Some(1), Some(2))).await;
     assert_eq!(world.images("app").await, ["nginx:1"]);
     world.asked.refuse(None);
     world.until_phase("app", ApplicationPhase::Running).await;

@@ -197,7 +197,17 @@ async fn what_was_let_go_is_kept_by_apply_once_as_everything_else() {
 #[tokio::test(start_paused = true)]
 async fn deleting_the_application_confirms_what_was_refused() {
     let (world, _) = refused().await;
+    world.agents.script("c2", Script::Silent).await;
     world.delete("app").await;
+    let deleting = world
+        .until("app", "it is being deleted", async |world: &World| {
+            let status = world.status("app").await;
+            (status.phase == Some(ApplicationPhase::Deleting)).then_some(status)
+        })
+        .await;
+    assert!(!condition::is_true(&deleting.conditions, "DeletesHeld"));
+    assert_eq!(deleting.held_deletes, None, "nobody is asked any more");
+    world.agents.script("c2", Script::Ready).await;
     world.until_gone("app").await;
     assert!(world.dispatched("app").await.is_empty());
 }

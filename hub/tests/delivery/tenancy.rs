@@ -118,6 +118,14 @@ async fn bundles_name_the_executor_of_their_application_and_so_do_those_of_its_s
             (accepted.status == "False" && accepted.message.contains("service account admin")).then_some(())
         })
         .await;
+    // Whoever waits for it to be delivered does not take what ran before for that.
+    let status = world.status("app").await;
+    let delivered = condition::get(&status.conditions, "Delivered").unwrap();
+    assert_eq!(
+        (delivered.status.as_str(), delivered.reason.as_str()),
+        ("False", "Refused")
+    );
+    assert_eq!(delivered.observed_generation, status.observed_generation);
     assert_eq!(
         executors(&world).await,
         [None, None],

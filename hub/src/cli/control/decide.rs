@@ -110,10 +110,17 @@ pub(super) fn decide(command: &Command, app: &Stands<'_>) -> Answer {
             advice: None,
         };
     }
-    if let Command::Approve { hash } = command {
+    let status = app.status;
+    let refused = || {
+        let accepted = condition::get(&status.conditions, ACCEPTED)?;
+        let is_present = status.observed_generation == app.generation;
+        (accepted.status == "False" && is_present).then_some(accepted)
+    };
+    if let Command::Approve { hash } = command
+        && refused().is_none()
+    {
         return approve(hash, app);
     }
-    let status = app.status;
     let command_of = |verb: &str| crate::words::command(verb, app.namespace, app.name);
     if status.observed_generation != app.generation {
         return Answer::refused(
@@ -121,8 +128,7 @@ pub(super) fn decide(command: &Command, app: &Stands<'_>) -> Answer {
             format!("{}, and then again", command_of("status")),
         );
     }
-    let refused = condition::get(&status.conditions, ACCEPTED).filter(|accepted| accepted.status == "False");
-    if let Some(refused) = refused {
+    if let Some(refused) = refused() {
         return Answer::refused(
             format!("its spec is refused: {}", refused.message),
             "correct the fields that are named, and apply again",
@@ -453,6 +459,14 @@ mod tests {
         assert_eq!(
             answer(&approve("0123"), &nothing, None),
             "refused: no removal waits for an approval → roundhouse status web"
+        );
+        let mut refused = waits.clone();
+        refused["conditions"] = json!([{"type": "Accepted", "status": "False", "reason": "Invalid",
+            "message": "spec.components: too many", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+        assert!(
+            answer(&approve(&hash), &refused, None)
+                .starts_with("refused: its spec is refused: spec.components"),
+            "nothing is removed on behalf of a spec that is not accepted"
         );
         let suspended = run(
             "workflowSuspending",

@@ -331,6 +331,61 @@ fn scripts_can_tell_the_states_apart() {
         let verdict = StatusView::of(&serde_json::from_value(application).unwrap()).verdict;
         assert_eq!((verdict.state, verdict.headline), (state, headline), "{hash}");
     }
+    // Approved where nothing is judged, or where it waits for something: the cause is what somebody has to know.
+    let approved = |status: Value| {
+        let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application", "metadata": {
+            "name": "web", "namespace": "default", "generation": 2,
+            "annotations": {"roundhouse.dev/confirm-deletes": "1f6e0c2b9a8d7e54"}}, "status": status});
+        let verdict = StatusView::of(&serde_json::from_value(application).unwrap()).verdict;
+        (verdict.state, verdict.headline, verdict.why.unwrap_or_default())
+    };
+    let missing = condition(
+        "Placed",
+        "False",
+        "PlacementMissing",
+        "there is no Placement \"regions\"",
+    );
+    assert_eq!(
+        approved(with(held(), &[("/conditions/1", missing)])),
+        (
+            InProgress,
+            "not as placed",
+            "PlacementMissing: there is no Placement \"regions\"; until then no removal is judged, whether it is approved or not"
+                .to_owned()
+        )
+    );
+    let mut behind = held();
+    behind["delivery"]["notReady"] =
+        json!([{"cluster": "c1", "phase": "Progressing", "message": "1/2 ready"}]);
+    assert_eq!(
+        approved(behind),
+        (
+            InProgress,
+            "removing",
+            "the removals are approved, and the hub takes that up when what it waits for is ready: cluster c1 (Progressing: 1/2 ready)"
+                .to_owned()
+        )
+    );
+    // A step that nobody has is no restart that is under way.
+    for (status, state, headline) in [
+        (delivered(), Done, "delivered"),
+        (failed(), Failed, "failed"),
+        (delivering(), InProgress, "delivering"),
+    ] {
+        let mut mistaken = status.clone();
+        mistaken["workflow"]["restartFrom"] = json!("est");
+        let verdict = view(&mistaken).verdict;
+        assert_eq!((verdict.state, verdict.headline), (state, headline));
+        let why = verdict.why.unwrap_or_default();
+        assert!(
+            why.starts_with("restartFrom: there is no step named \"est\""),
+            "{why}"
+        );
+        let last = verdict.advice.last().map(String::as_str);
+        assert_eq!(last, Some("roundhouse restart web --step with one of its steps"));
+        mistaken["workflow"]["restartFrom"] = json!("east");
+        assert_eq!(view(&mistaken).verdict.headline, "restarting");
+    }
     let mut asked = delivering();
     asked["workflow"]["suspend"] = json!(true);
     assert_eq!(view(&asked).verdict.headline, "suspending");

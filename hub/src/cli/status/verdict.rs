@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use roundhouse_api::{
     application::{
         ACCEPTED, ApplicationPhase, ApplicationStatus, ClusterDelivery, DELETES_HELD, DELIVERED,
-        ObjectDelivery, PLACED, StepPhase, StepStatus, WAITS_FOR_CLUSTERS, WorkflowStatus,
+        ObjectDelivery, PLACED, StepPhase, StepStatus, Unresolved, WAITS_FOR_CLUSTERS, WorkflowStatus,
     },
     condition,
     names::step_bundle_name,
@@ -116,17 +116,27 @@ pub(in crate::cli) fn verdict(app: &Stands<'_>) -> Verdict {
     if let Some(asked) = asked(run, status.phase) {
         return Verdict::new(State::InProgress, asked, Some("the hub takes it up".to_owned()));
     }
-    match (run.finished, run.status) {
+    let mut verdict = match (run.finished, run.status) {
         (true, Some(StepPhase::Succeeded)) => succeeded(app),
         (true, _) => ended(app, run),
         (false, Some(StepPhase::Suspending)) => suspended(app, run),
         (false, _) => running(app, run),
+    };
+    if let Some(note) = run.unknown_restart() {
+        verdict.why = Some(match verdict.why.take() {
+            Some(why) if why.contains(&note) => why,
+            Some(why) => format!("{note}; {why}"),
+            None => note,
+        });
+        let restart = command("restart", app.namespace, app.name);
+        verdict = verdict.try_(format!("{restart} --step with one of its steps"));
     }
+    verdict
 }
 
 /// A command of a person that the hub has not taken up.
 fn asked(run: &WorkflowStatus, phase: Option<ApplicationPhase>) -> Option<&'static str> {
-    if run.restart_from.is_some() {
+    if run.restart_from.is_some() && run.unknown_restart().is_none() {
         return Some("restarting");
     }
     if run.finished {
@@ -148,11 +158,20 @@ fn succeeded(app: &Stands<'_>) -> Verdict {
     // What was judged of an earlier spec says nothing of this one.
     let judged = of(DELETES_HELD)
         .filter(|judged| judged.observed_generation == app.generation && judged.status != "Unknown");
-    if let Some(held) = judged.filter(|held| held.status == "True") {
+    let placed = of(PLACED).filter(|placed| placed.status == "False");
+    // Where Placements cannot be used nothing is decided, and what was approved is not looked at.
+    let undecided = placed.filter(|placed| Unresolved::REASONS.contains(&placed.reason.as_str()));
+    if let Some(held) = judged.filter(|held| held.status == "True" && undecided.is_none()) {
         let asked = status.held_deletes.as_ref().map(|held| held.hash.as_str());
         if asked.is_some() && asked == app.confirmed {
             let why = "the removals are approved, and the hub takes that up".to_owned();
-            return Verdict::new(State::InProgress, "removing", Some(why));
+            // What follows the fleet is decided step by step, and nothing goes before that.
+            let why = match waits(app) {
+                Some(waits) => format!("{why} when what it waits for is ready: {waits}"),
+                None => why,
+            };
+            let verdict = Verdict::new(State::InProgress, "removing", Some(why));
+            return clusters_advice(app, verdict);
         }
         let verdict = Verdict::new(State::Awaiting, "deletes held", Some(held.message.clone()));
         return match asked {
@@ -160,13 +179,16 @@ fn succeeded(app: &Stands<'_>) -> Verdict {
             None => verdict,
         };
     }
-    if let Some(placed) = of(PLACED).filter(|placed| placed.status == "False") {
-        return Verdict::new(
-            State::InProgress,
-            "not as placed",
-            Some(format!("{}: {}", placed.reason, placed.message)),
-        )
-        .try_(command("explain", app.namespace, app.name));
+    if let Some(placed) = placed {
+        let mut why = format!("{}: {}", placed.reason, placed.message);
+        if undecided.is_some() && status.held_deletes.is_some() {
+            why.push_str("; until then no removal is judged, whether it is approved or not");
+        }
+        return Verdict::new(State::InProgress, "not as placed", Some(why)).try_(command(
+            "explain",
+            app.namespace,
+            app.name,
+        ));
     }
     let removals = judged.filter(|judged| judged.reason == WAITS_FOR_CLUSTERS);
     let removals = removals.map(|waits| waits.message.clone());

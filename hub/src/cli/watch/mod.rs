@@ -242,6 +242,12 @@ mod tests {
         ready["conditions"] = delivered;
         let mut unjudged = ready.clone();
         unjudged["conditions"][1]["status"] = json!("Unknown");
+        let restarted = |step: &str| {
+            run(
+                json!({"finished": true, "status": "succeeded", "restartFrom": step,
+                "steps": [{"name": "west", "type": "deploy", "phase": "succeeded"}]}),
+            )
+        };
         let cases = [
             (
                 at("runningWorkflow", &run(json!({"status": "running"}))),
@@ -251,14 +257,9 @@ mod tests {
             (at("unhealthy", &succeeded), Some(0), None),
             // A person has restarted what had succeeded, and the hub has not taken that up.
             (at("runningWorkflow", &succeeded), None, None),
-            (
-                at(
-                    "running",
-                    &run(json!({"finished": true, "status": "succeeded", "restartFrom": "west"})),
-                ),
-                None,
-                None,
-            ),
+            (at("running", &restarted("west")), None, None),
+            // A step that it has not: nothing comes of that.
+            (at("running", &restarted("wset")), Some(0), None),
             (ready, Some(0), Some(0)),
             // Whether something is held is not known yet.
             (unjudged, Some(0), None),

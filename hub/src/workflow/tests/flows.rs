@@ -426,7 +426,15 @@ fn what_was_refused_and_is_accepted_again_stands_where_its_run_has_ended() {
         flow.settle();
         flow
     };
+    // A step that a person has stopped once, in a run that was started again behind it.
+    let mut again = Flow::new(&json!([region("a"), region("b")]));
+    again.settle();
+    again.workflow().terminated = true;
+    again.settle();
+    again.workflow().restart_from = Some("b".to_owned());
+    again.settle();
     for (mut flow, phase) in [
+        (again, ApplicationPhase::WorkflowFailed),
         (failed, ApplicationPhase::WorkflowFailed),
         (terminated, ApplicationPhase::WorkflowTerminated),
         (ended, ApplicationPhase::WorkflowTerminated),
@@ -787,6 +795,27 @@ fn restart_from_a_step_runs_it_and_what_depends_on_it() {
             .unwrap_or_default()
             .starts_with("restartFrom")
     );
+    // Taken away, it is said no more, whatever somebody had called it and however the run had ended.
+    for name in ["g", "\"; \\", "", &"é".repeat(2000)] {
+        flow.workflow().restart_from = Some(name.to_owned());
+        flow.settle();
+        let said = flow.workflow().message.clone().unwrap_or_default();
+        assert!(said.starts_with("restartFrom: there is no step named"), "{said}");
+        flow.workflow().restart_from = None;
+        assert_eq!(flow.settle(), "WorkflowFailed f:failed/Action east:skipped");
+        assert_eq!(
+            flow.workflow().message.as_deref(),
+            Some("step f failed: the step is there to fail")
+        );
+    }
+    let mut delivered = Flow::new(&json!([region("east")]));
+    delivered.clusters("east", &[Ready]);
+    delivered.workflow().restart_from = Some("g".to_owned());
+    assert_eq!(delivered.settle(), "Running east:succeeded");
+    assert!(delivered.workflow().message.is_some());
+    delivered.workflow().restart_from = None;
+    assert_eq!(delivered.settle(), "Running east:succeeded");
+    assert_eq!(delivered.workflow().message, None);
     let mut flow = Flow::new(&json!([region("east"), region("west")]));
     flow.settle();
     flow.workflow().suspend = true;
