@@ -89,6 +89,12 @@ pub struct ApplicationStatus {
     pub let_go: Vec<LetGo>,
 }
 
+/// How what a run says begins that a person has ended.
+pub const TERMINATED: &str = "terminated: ";
+
+/// How what a run says begins where `restartFrom` names no step of it.
+const UNKNOWN: &str = "restartFrom: there is no step named ";
+
 /// So many characters of a name that somebody has mistaken are shown.
 const MAX_SHOWN_NAME: usize = 64;
 
@@ -243,10 +249,29 @@ impl WorkflowStatus {
             .unwrap_or(self.steps.len())
     }
 
-    /// Whether a person has ended the run, and not one of its steps.
+    /// Whether a person has ended the run, and not one of its steps: it says so. That a step was stopped then does not tell, where
+    /// the run was started again behind it.
     pub fn was_terminated_by_a_person(&self) -> bool {
-        self.all_steps()
-            .any(|step| step.phase == StepPhase::Failed && step.reason == Some(StepReason::Terminate))
+        self.said().is_some_and(|said| said.starts_with(TERMINATED))
+    }
+
+    /// What the run says, without what is wrong with `restartFrom`.
+    pub fn said(&self) -> Option<&str> {
+        let said = self.message.as_deref()?;
+        let Some(noted) = said
+            .strip_prefix(UNKNOWN)
+            .and_then(|noted| noted.strip_prefix('"'))
+        else {
+            return Some(said);
+        };
+        // The name is quoted, and what is quoted is escaped.
+        let mut escaped = false;
+        let end = noted.find(|c| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        noted.get(end? + 1..)?.strip_prefix("; ")
     }
 
     /// What is wrong with `restartFrom` where it names no step of the run: then it asks for nothing, until somebody takes it away
@@ -257,7 +282,7 @@ impl WorkflowStatus {
             .as_deref()
             .filter(|name| self.step(name).is_none())?;
         let shown: String = name.chars().take(MAX_SHOWN_NAME).collect();
-        Some(format!("restartFrom: there is no step named {shown:?}"))
+        Some(format!("{UNKNOWN}{shown:?}"))
     }
 
     /// All steps in the order of the document, each group before its own.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::writes;
 use kube::api::Patch;
-use roundhouse_api::{bundle::BundleSpec, names::APPLICATION_FINALIZER};
+use roundhouse_api::{application::ApplicationPhase, bundle::BundleSpec, names::APPLICATION_FINALIZER};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
@@ -18,6 +18,13 @@ const LIST_AGAIN: Duration = Duration::from_secs(5);
 
 /// Why an application stays whose Bundles are all gone.
 const SENT: &str = "; a bundle was sent, and nobody has answered: it may arrive within ten minutes, and is waited for so long";
+
+/// Why an application stays of which the hub knows no Bundle any more.
+const BEHIND: &str = "the API server lists bundles of it that have not been seen here: it is asked again";
+
+fn is_gone(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
 
 /// On whose behalf and on what terms its objects are removed; as the agents do it by themselves, if its spec is not understood.
 fn terms(app: &Stored) -> BundleSpec {
@@ -57,40 +64,89 @@ impl Hub {
         let now = self.clock.now();
         let may_be_made = self.cache.unanswered().may_be_made(key);
         let mut message = removing::waiting(&observed, &told.left, &self.cache.fleet());
-        if observed.is_empty() && told.left.is_empty() && may_be_made.is_some() {
-            message.push_str(SENT);
+        let is_clean = observed.is_empty() && told.left.is_empty();
+        outcome.wake_after(&written);
+        if is_clean && app.status.phase == Some(ApplicationPhase::Deleting) && app.status.let_go.is_empty() {
+            outcome.error = written.error;
+            return self.release(&app, message, may_be_made, outcome).await;
         }
         if let Some(error) = written.error.as_ref().filter(|error| !error.is_conflict()) {
             message = format!("{error}; {message}");
         }
-        status::deleting(&mut status, message, app.generation, now);
+        status::deleting(&mut status, message.clone(), app.generation, now);
         status::clusters_seen(&mut status, self.cache.sees_clusters(), app.generation, now);
         // Who has a Bundle again is told by that.
         status.let_go = told.left;
         let moved = status.let_go != app.status.let_go;
         let app = self.store(&app, status, moved, &mut outcome).await?;
-        outcome.wake_after(&written);
         outcome.error = written.error;
-        if !observed.is_empty() || !app.status.let_go.is_empty() {
-            return Ok(outcome);
+        match is_clean {
+            true => self.release(&app, message, may_be_made, outcome).await,
+            false => Ok(outcome),
         }
-        if removing::any_left(self.writer(key), &app).await? {
-            outcome.wake(LIST_AGAIN);
-        } else if let Some(left) = may_be_made {
-            // Nobody would take it away when its application is gone.
-            outcome.wake(left);
-        } else {
-            let kept: Vec<_> = app
-                .finalizers
-                .iter()
-                .filter(|f| *f != APPLICATION_FINALIZER)
-                .collect();
-            match self.patch(&app, json!({"finalizers": kept}), "releasing").await {
-                Err(PassError::Api { source, .. }) if matches!(&*source, kube::Error::Api(s) if s.code == 404) =>
-                    {}
-                other => drop(other?),
+    }
+
+    /// Lets an application go of which nothing is left, and says what is in the way of that. `clean` is what is said otherwise;
+    /// `may_be_made` for how long a Bundle may still arrive.
+    async fn release(
+        &self,
+        app: &Arc<Stored>,
+        clean: String,
+        may_be_made: Option<Duration>,
+        mut outcome: Outcome,
+    ) -> Result<Outcome, PassError> {
+        let key = app.key();
+        let message = match removing::any_left(self.writer(&key), app).await {
+            Err(error) if error.is_conflict() => return Err(error),
+            Err(error) => {
+                let message = error.to_string();
+                outcome.error = outcome.error.or(Some(error));
+                message
             }
-        }
+            Ok(true) => {
+                outcome.wake(LIST_AGAIN);
+                BEHIND.to_owned()
+            }
+            Ok(false) => match may_be_made {
+                // Nobody would take it away when its application is gone.
+                Some(left) => {
+                    outcome.wake(left);
+                    clean + SENT
+                }
+                None => {
+                    let kept = app.finalizers.iter().filter(|f| *f != APPLICATION_FINALIZER);
+                    let kept: Vec<_> = kept.collect();
+                    match self.patch(app, json!({"finalizers": kept}), "releasing it").await {
+                        Ok(_) if kept.is_empty() => return Ok(outcome),
+                        Ok(released) => {
+                            let others: Vec<&str> = kept.into_iter().map(String::as_str).collect();
+                            let others = others.join(", ");
+                            let message = format!("{clean}, and finalizers of others are on it: {others}");
+                            return self.say_deleting(&released, message, outcome).await;
+                        }
+                        Err(PassError::Api { source, .. }) if is_gone(&source) => return Ok(outcome),
+                        Err(error) if error.is_conflict() => return Err(error),
+                        Err(error) => {
+                            let message = error.to_string();
+                            outcome.error = outcome.error.or(Some(error));
+                            message
+                        }
+                    }
+                }
+            },
+        };
+        self.say_deleting(app, message, outcome).await
+    }
+
+    async fn say_deleting(
+        &self,
+        app: &Arc<Stored>,
+        message: String,
+        mut outcome: Outcome,
+    ) -> Result<Outcome, PassError> {
+        let mut status = app.status.clone();
+        status::deleting(&mut status, message, app.generation, self.clock.now());
+        self.store(app, status, false, &mut outcome).await?;
         Ok(outcome)
     }
 

@@ -34,11 +34,12 @@ use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use roundhouse_api::{
     application::{
-        ApplicationPhase, ApplicationStatus, Found, LetGo, MAX_LET_GO, MAX_LET_GO_UNWANTED, Unresolved,
-        ValidApplication, Violation, WorkflowStatus, resolve,
+        ACCEPTED, ApplicationPhase, ApplicationStatus, Found, LetGo, MAX_LET_GO, MAX_LET_GO_UNWANTED,
+        Unresolved, ValidApplication, Violation, WorkflowStatus, resolve,
     },
     bundle::ApplicationRef,
     clock::SharedClock,
+    condition,
     decision::{Decision, DecisionSpec},
     names::decision_name,
     revision::ApplicationRevision,
@@ -261,7 +262,9 @@ impl Hub {
         mut status: ApplicationStatus,
         error: PassError,
     ) -> Result<Outcome, PassError> {
-        if error.is_conflict() {
+        let is_of_run = status.workflow.as_ref().and_then(|run| run.generation) == Some(app.generation);
+        // What goes on is not less delivered because an answer is missing.
+        if error.is_conflict() || (is_of_run && !error.is_refusal()) {
             return Err(error);
         }
         let mut outcome = Outcome::default();
@@ -273,8 +276,16 @@ impl Hub {
             self.clock.now(),
         );
         // How the run of the spec before went says nothing of this one, of which there is none.
-        if status.workflow.as_ref().and_then(|run| run.generation) != Some(app.generation) {
+        if !is_of_run {
             status.observed_generation = app.status.observed_generation;
+            // And why the one before was refused is still why its phase is that of a refusal.
+            let before =
+                condition::get(&app.status.conditions, ACCEPTED).filter(|told| told.status == "False");
+            if let Some((before, now)) =
+                before.zip(status.conditions.iter_mut().find(|c| c.type_ == ACCEPTED))
+            {
+                now.clone_from(before);
+            }
         }
         self.store(app, status, false, &mut outcome).await?;
         outcome.error = Some(error);

@@ -10,7 +10,7 @@ use super::{
 use crate::dispatch::{
     MAX_PARTS, Observed, Plan, Slim, Target,
     evidence::{removal_report, worst},
-    removal::{self, Held, Verdict},
+    removal::{self, Held, Removal, Verdict},
 };
 use jiff::Timestamp;
 use kube::{Api, api::ListParams};
@@ -466,6 +466,9 @@ pub(super) async fn any_left(writer: Writer<'_>, app: &Stored) -> Result<bool, P
     Ok(bundles.any(|bundle| application_of(&bundle) == Some(app.key())))
 }
 
+/// What is said of a cluster whose Bundles are not the application's to take away.
+const LEAVES: &str = "it leaves the fleet, and its bundles go with it";
+
 /// Says whom the deletion waits for: of clusters that have Bundles what their agents report, and of those that were let go and
 /// are to clean up all the same that they are not told yet.
 pub(super) fn waiting(
@@ -484,8 +487,12 @@ pub(super) fn waiting(
         .map(|(cluster, why)| (cluster, Cow::Borrowed(why)))
         .collect();
     clusters.extend(observed.iter().map(|(cluster, bundles)| {
-        let why = fleet.unreachable(cluster).map(Cow::Borrowed);
-        (cluster, why.unwrap_or_else(|| removal(bundles)))
+        let why = match fleet.unreachable(cluster) {
+            _ if fleet.is_leaving(cluster) => LEAVES.into(),
+            Some(why) => why.into(),
+            None => removal(bundles),
+        };
+        (cluster, why)
     }));
     let named = clusters.iter().take(MAX_NAMED);
     let named = named.map(|(cluster, why)| format!("{cluster} ({why})"));
@@ -508,7 +515,12 @@ fn removal(bundles: &[Arc<Observed>]) -> Cow<'static, str> {
     if bundles.iter().any(|bundle| !bundle.deleting) {
         return "its removal is not written yet".into();
     }
-    let reported = worst(bundles.iter().filter_map(|bundle| removal_report(bundle)));
+    let is_cleaned = |bundle: &&Arc<Observed>| removal::next(bundle, None) == Removal::Release;
+    let mut left = bundles.iter().filter(|bundle| !is_cleaned(bundle)).peekable();
+    if left.peek().is_none() {
+        return "it is cleaned, and its bundle is still to be let go".into();
+    }
+    let reported = worst(left.filter_map(|bundle| removal_report(bundle)));
     let said = reported.map(|(_, said)| Cow::Owned(said));
     said.unwrap_or("its agent has not reported that the objects are gone".into())
 }
@@ -900,6 +912,55 @@ mod tests {
         let wanted = let_go(&unwanted, (all().skip(250), MAX_LET_GO), &observed, &fleet);
         assert_eq!(wanted.len(), MAX_LET_GO_UNWANTED + 50);
         assert!(wanted.iter().any(|note| note.cluster == "c299"));
+    }
+
+    #[test]
+    fn whom_a_deletion_waits_for_is_told_with_the_reason() {
+        let mut judging = Judging::of(5);
+        for cluster in ["c001", "c002", "c003", "c004"] {
+            judging.evidence(cluster, Deletion::APPLICATION_DELETED);
+            judging.change(cluster, |bundle| bundle.deleting = true);
+        }
+        judging.change("c002", |bundle| {
+            let status = serde_json::from_value(json!({"phase": "Cleaned",
+                "observedGeneration": bundle.generation, "hash": bundle.spec.hash}))
+            .unwrap();
+            bundle.status = Some(Arc::new(status));
+        });
+        judging.change("c003", |bundle| {
+            let status = serde_json::from_value(json!({"phase": "Progressing",
+                "observedGeneration": bundle.generation, "hash": bundle.spec.hash,
+                "conditions": [{"type": "Progressing", "status": "True", "reason": "Removing",
+                    "message": "Pod default/web: its finalizer example.org/hold is on it",
+                    "lastTransitionTime": "1970-01-01T00:00:00Z"}]}))
+            .unwrap();
+            bundle.status = Some(Arc::new(status));
+        });
+        for name in judging.observed.keys() {
+            let mut cluster = Cluster::new(name, Default::default());
+            cluster.metadata.deletion_timestamp = (name == "c004").then_some(Time(Timestamp::UNIX_EPOCH));
+            cluster.status =
+                serde_json::from_value(json!({"conditions": [{"type": "Available", "status": "True",
+                "reason": "Renewed", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]}))
+                .unwrap();
+            judging.cache.put_cluster(&cluster);
+        }
+        let fleet = judging.cache.fleet();
+        assert_eq!(
+            waiting(&judging.observed, &[], &fleet),
+            "waiting for 5 clusters to be cleaned: c000 (its removal is not written yet), c001 (its agent has not reported that \
+             the objects are gone), c002 (it is cleaned, and its bundle is still to be let go), c003 (Pod default/web: its \
+             finalizer example.org/hold is on it), c004 (it leaves the fleet, and its bundles go with it)"
+        );
+        let untold = [LetGo {
+            cluster: "c9".to_owned(),
+            bundle: "default.web".to_owned(),
+        }];
+        assert_eq!(
+            waiting(&BTreeMap::new(), &untold, &fleet),
+            "waiting for 1 cluster to be cleaned: c9 (what it keeps is to be removed, and it is not told yet)"
+        );
+        assert_eq!(waiting(&BTreeMap::new(), &[], &fleet), "all clusters are cleaned");
     }
 
     #[tokio::test]

@@ -80,11 +80,12 @@ pub(super) fn awaiting_turn(
     }
 }
 
-/// The evidence of the steps that the run has reached.
+/// The evidence of the steps that the run has reached; of clusters that have left there is none.
 pub(super) fn evidence_by_step(
     placed: &[Placed],
     clusters: &BTreeMap<String, Result<ClusterEvidence, String>>,
     refused: &BTreeMap<String, String>,
+    has_left: &impl Fn(&str) -> bool,
 ) -> Evidence {
     let of = |step: &Placed| {
         if let Some(message) = refused.get(&step.step) {
@@ -92,7 +93,7 @@ pub(super) fn evidence_by_step(
             return StepEvidence::Refused { message };
         }
         let mut shown = Vec::new();
-        for cluster in &step.decision.clusters {
+        for cluster in step.decision.clusters.iter().filter(|cluster| !has_left(cluster)) {
             // What others have given it is no evidence for this step.
             if !step.live && step.decision.waits(cluster).is_some() {
                 shown.push(waits(cluster));

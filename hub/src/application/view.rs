@@ -249,7 +249,8 @@ pub(super) fn view(known: &Known<'_>) -> View {
         .iter()
         .filter_map(|p| Some((p.step.clone(), foreign(cache, delivery, &p.step)?)));
     let refused = refused.collect();
-    let mut evidence = status::evidence_by_step(&placed, &clusters, &refused);
+    let has_left = |cluster: &str| has_left(cluster, &fleet, &observed);
+    let mut evidence = status::evidence_by_step(&placed, &clusters, &refused, &has_left);
     let rendered = &delivery.content.rendered;
     evidence.outputs = feedback::outputs(&delivery.valid, rendered, &placed, &clusters, &observed);
     let objects = objects::look(known, succeeded, &mut evidence);
@@ -284,14 +285,17 @@ pub(super) fn view(known: &Known<'_>) -> View {
 /// that it had is nobody's to wait for.
 fn leave_alone(plan: &mut Plan, fleet: &Fleet, observed: &BTreeMap<String, Vec<Arc<Observed>>>) {
     for (cluster, target) in &mut plan.targets {
-        if fleet.members.contains_key(cluster) || observed.contains_key(cluster) {
-            if !fleet.stays(cluster) {
-                *target = Target::Untouched;
-            }
-        } else {
+        if has_left(cluster, fleet, observed) {
             *target = Target::Nothing;
+        } else if !fleet.stays(cluster) {
+            *target = Target::Untouched;
         }
     }
+}
+
+/// Whether a cluster is gone with all that it had.
+fn has_left(cluster: &str, fleet: &Fleet, observed: &BTreeMap<String, Vec<Arc<Observed>>>) -> bool {
+    !fleet.members.contains_key(cluster) && !observed.contains_key(cluster)
 }
 
 /// Lets no decision change: what runs stays as it was decided. Steps at work are treated as not reached, and named.
@@ -366,7 +370,8 @@ fn at_rest(placed: &Placed, clusters: &Clusters, until: &impl Fn(&str, &[&Cluste
         return false;
     }
     // A step that waits for a part of its clusters does not hold others up longer than that.
-    let shown = own.iter().map(|cluster| clusters.get(cluster)?.as_ref().ok());
+    let shown = own.iter().filter_map(|cluster| clusters.get(cluster));
+    let shown = shown.map(|shown| shown.as_ref().ok());
     let shown: Option<Vec<&ClusterEvidence>> = shown.collect();
     shown.is_some_and(|shown| {
         let dispatched = |evidence: &&ClusterEvidence| evidence.state != ClusterState::Dispatching;

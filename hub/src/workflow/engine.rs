@@ -10,7 +10,7 @@ use crate::words;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use roundhouse_api::application::{
-    ApplicationPhase, NextTry, StepPhase, StepReason, StepStatus, WorkflowStatus,
+    ApplicationPhase, NextTry, StepPhase, StepReason, StepStatus, TERMINATED, WorkflowStatus,
 };
 use std::collections::BTreeSet;
 
@@ -256,19 +256,10 @@ impl Run<'_> {
         }
         self.settle_groups();
         self.workflow.terminated = true;
-        self.workflow.message = Some(self.terminated());
-        self.end(StepPhase::Failed, ApplicationPhase::WorkflowTerminated);
-    }
-}
-
-impl Run<'_> {
-    /// What a run says that a person has ended.
-    pub(super) fn terminated(&self) -> String {
         let (namespace, name) = &self.spec.application;
-        format!(
-            "terminated: {} starts it again",
-            words::command("restart", namespace, name)
-        )
+        let restart = words::command("restart", namespace, name);
+        self.workflow.message = Some(format!("{TERMINATED}{restart} starts it again"));
+        self.end(StepPhase::Failed, ApplicationPhase::WorkflowTerminated);
     }
 }
 

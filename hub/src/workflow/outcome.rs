@@ -67,11 +67,9 @@ impl Run<'_> {
     }
 
     /// Whether a run that did not succeed was ended, by a person or a step, or has failed: the rule of [`Self::complete`], for one
-    /// that is over. One that a person has ended says so; that a step was stopped then does not tell, where the run was started
-    /// again from a later one.
+    /// that is over.
     fn failed_as(&self) -> ApplicationPhase {
-        let by_a_person = self.workflow.message.as_ref() == Some(&self.terminated());
-        match self.ended_by().is_some() || by_a_person {
+        match self.ended_by().is_some() || self.workflow.was_terminated_by_a_person() {
             true => ApplicationPhase::WorkflowTerminated,
             false => ApplicationPhase::WorkflowFailed,
         }

@@ -8,9 +8,6 @@ use super::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use roundhouse_api::application::{ApplicationPhase, StepPhase, StepStatus};
 
-/// How what a run says begins of which somebody has asked to restart it from a step that it has not.
-const UNKNOWN: &str = "restartFrom: there is no step named \"";
-
 impl Run<'_> {
     /// Carries the command out.
     pub(super) fn restart(&mut self, name: &str) {
@@ -84,19 +81,7 @@ impl Run<'_> {
 
     /// Takes back what [`Self::say_unknown`] has said before.
     pub(super) fn unsay_unknown(&mut self) {
-        let said = self.workflow.message.as_deref();
-        let Some(noted) = said.and_then(|said| said.strip_prefix(UNKNOWN)) else {
-            return;
-        };
-        // The name is quoted, and what is quoted is escaped.
-        let mut escaped = false;
-        let end = noted.find(|c| {
-            let ends = c == '"' && !escaped;
-            escaped = c == '\\' && !escaped;
-            ends
-        });
-        let said = end.and_then(|end| noted.get(end + 1..)?.strip_prefix("; "));
-        self.workflow.message = said.map(str::to_owned);
+        self.workflow.message = self.workflow.said().map(str::to_owned);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Steps that wait for a time, for the fleet, or for an object on the hub.
 
 use super::{
-    backoff,
+    StepEvidence, backoff,
     expressions::fleet,
     run::Run,
     spec::{At, Step},
@@ -11,7 +11,7 @@ use crate::action::Outcome;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use roundhouse_api::application::{
-    HubObject, ReadyShare, StepExpression, StepPhase, StepReason, SuspendProperties, Until,
+    HubObject, ReadyShare, StepExpression, StepPhase, StepReason, StepStatus, SuspendProperties, Until,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn judge_wait(&mut self, step: &'a Step, at: At, until: &Until, of: &[String]) {
-        if let Some(why) = self.never_places(of) {
+        if let Some(why) = self.never_places(of).or_else(|| self.has_nobody_left(of)) {
             return self.skip(at, Some(why));
         }
         let mut clusters = BTreeMap::new();
@@ -48,10 +48,7 @@ impl<'a> Run<'a> {
     /// Why a wait for the clusters of these steps (of all that place, if none is named) waits for nobody: they are all passed
     /// over, and what earlier runs placed is not theirs.
     fn never_places(&self, of: &[String]) -> Option<String> {
-        let waited: Vec<&str> = match of.is_empty() {
-            true => self.spec.placing().map(|(step, _)| step.name.as_str()).collect(),
-            false => of.iter().map(String::as_str).collect(),
-        };
+        let waited = self.waited(of);
         let skipped = |name: &&str| {
             let state = self.workflow.step(name);
             state.is_some_and(|state| state.phase == StepPhase::Skipped)
@@ -60,6 +57,41 @@ impl<'a> Run<'a> {
             [one] => format!("step {one} was skipped"),
             many => format!("steps {} were skipped", many.join(", ")),
         })
+    }
+
+    /// Why a wait for the clusters of these steps waits for nobody: those that are not passed over are over, and of their clusters
+    /// none is there any more, if there ever was one.
+    fn has_nobody_left(&self, of: &[String]) -> Option<String> {
+        let skipped = |name: &&str| {
+            let state = self.workflow.step(name);
+            state.is_some_and(|state| state.phase == StepPhase::Skipped)
+        };
+        let mut waited = self.waited(of);
+        waited.retain(|name| !skipped(name));
+        let is_empty = |name: &&str| {
+            let is_over = self.workflow.step(name).is_some_and(StepStatus::is_over);
+            let shown = self.evidence.steps.get(*name).filter(|_| is_over);
+            let has_decided = |shown: &StepEvidence| {
+                let refused = matches!(shown, StepEvidence::Refused { .. } | StepEvidence::Blocked { .. });
+                !refused && shown.clusters().is_empty()
+            };
+            shown.is_some_and(has_decided)
+        };
+        (!waited.is_empty() && waited.iter().all(is_empty)).then(|| match waited.as_slice() {
+            [one] => format!("step {one} has placed on no cluster that is still there"),
+            many => format!(
+                "steps {} have placed on no cluster that is still there",
+                many.join(", ")
+            ),
+        })
+    }
+
+    /// The steps for whose clusters is waited: all that place, if none is named.
+    fn waited<'n>(&'n self, of: &'n [String]) -> Vec<&'n str> {
+        match of.is_empty() {
+            true => self.spec.placing().map(|(step, _)| step.name.as_str()).collect(),
+            false => of.iter().map(String::as_str).collect(),
+        }
     }
 
     /// What came of the last look at an object. One that was judged before is judged again until the next one is due, which is

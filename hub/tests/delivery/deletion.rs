@@ -97,6 +97,47 @@ async fn says_what_is_in_its_way() {
     world.until_gone("app").await;
 }
 
+/// Nothing of it is left in the clusters: what keeps it is then in the hub's own API server.
+#[tokio::test(start_paused = true)]
+async fn says_what_keeps_an_application_of_which_nothing_is_left() {
+    const OTHERS: &str = "example.org/hold";
+    let world = World::five().await;
+    world.apply("app", seed("nginx:1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    let app = world.applications().get("app").await.unwrap();
+    let mut finalizers = app.finalizers().to_vec();
+    finalizers.push(OTHERS.to_owned());
+    let patch = json!({"metadata": {"finalizers": finalizers}});
+    world.patch("app", patch).await;
+    world.asked.refuse(Some(
+        "PATCH /apis/core.oam.dev/v1beta1/namespaces/default/applications/app",
+    ));
+    world.delete("app").await;
+    let until_told = async |part: &'static str| {
+        world
+            .until("app", part, async |world: &World| {
+                let status = world.status("app").await;
+                let told = condition::get(&status.conditions, "Delivered")?;
+                told.message.contains(part).then_some(())
+            })
+            .await;
+    };
+    until_told("releasing it failed").await;
+    let written = world.rest().await;
+    tokio::time::sleep(std::time::Duration::from_secs(300)).await;
+    assert_eq!(
+        world.rest().await,
+        written,
+        "what is said already is not said anew"
+    );
+    world.asked.refuse(None);
+    until_told("all clusters are cleaned, and finalizers of others are on it: example.org/hold").await;
+    world
+        .patch("app", json!({"metadata": {"finalizers": null}}))
+        .await;
+    world.until_gone("app").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn of_an_application_that_was_never_accepted_is_immediate() {
     let world = World::five_on_any_server().await;

@@ -115,6 +115,84 @@ async fn a_wait_does_not_hold_for_a_cluster_that_has_left() {
     }
 }
 
+/// Of no clusters a share is never ready: whoever waits for one would wait for ever.
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_clusters_that_have_all_left_is_passed_over() {
+    let world = World::five().await;
+    let wait = json!({"name": "next", "type": "wait", "properties": {"until": {"ready": "100%"}}});
+    let mut steps = after_east(&wait);
+    steps["workflow"]["steps"][0]["properties"]["wait"] = json!("applied");
+    for cluster in ["c1", "c2", "c3"] {
+        world.agents.script(cluster, Script::Applied).await;
+    }
+    world.apply("app", steps).await;
+    let next = async |world: &World, phase: StepPhase| {
+        let workflow = world.status("app").await.workflow?;
+        let step = workflow.step("next")?.clone();
+        (step.phase == phase).then_some(step)
+    };
+    world
+        .until("app", "the wait", async |world: &World| {
+            next(world, StepPhase::Running).await
+        })
+        .await;
+    let clusters: Api<Cluster> = Api::all(world.client.clone());
+    for cluster in ["c1", "c2", "c3"] {
+        clusters.delete(cluster, &DeleteParams::default()).await.unwrap();
+        world.remove_bundle(cluster, "app").await;
+    }
+    let skipped = world
+        .until("app", "the wait to end", async |world: &World| {
+            next(world, StepPhase::Skipped).await
+        })
+        .await;
+    let why = "step east has placed on no cluster that is still there";
+    assert_eq!(skipped.message.as_deref(), Some(why));
+}
+
+/// A step that dispatches to one cluster at a time ran out of time before it came to all: those it had not come to may leave, too.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_left_before_its_turn_is_not_waited_for() {
+    let world = World::five().await;
+    let wait = json!({"name": "next", "type": "wait", "if": "always",
+        "properties": {"until": "fleet.ready == fleet.clusters"}});
+    let mut steps = after_east(&wait);
+    let east = &mut steps["workflow"]["steps"][0];
+    east["properties"]["maxParallel"] = json!(1);
+    east["timeout"] = json!("1m");
+    for cluster in ["c1", "c2", "c3"] {
+        world.agents.script(cluster, Script::Applied).await;
+    }
+    world.apply("app", steps).await;
+    let next = async |world: &World, phase: StepPhase| {
+        let workflow = world.status("app").await.workflow?;
+        (workflow.step("next")?.phase == phase).then_some(())
+    };
+    world
+        .until("app", "the wait", async |world: &World| {
+            next(world, StepPhase::Running).await
+        })
+        .await;
+    let has: Vec<String> = world.dispatched("app").await.into_keys().collect();
+    let [has] = has.as_slice() else {
+        panic!("one at a time: {has:?}")
+    };
+    world.agents.script(has, Script::Ready).await;
+    world.rest().await;
+    next(&world, StepPhase::Running)
+        .await
+        .expect("two have not had their turn");
+    let clusters: Api<Cluster> = Api::all(world.client.clone());
+    for cluster in ["c1", "c2", "c3"].into_iter().filter(|cluster| cluster != has) {
+        clusters.delete(cluster, &DeleteParams::default()).await.unwrap();
+    }
+    world
+        .until("app", "the wait to pass", async |world: &World| {
+            next(world, StepPhase::Succeeded).await
+        })
+        .await;
+}
+
 /// The record of the revision that is delivered: another number would be another run, with its requests and approvals.
 #[tokio::test(start_paused = true)]
 async fn a_record_that_is_lost_is_written_again_under_its_name() {

@@ -139,6 +139,30 @@ async fn an_application_that_cannot_be_held_says_so() {
     world.until_phase("app", ApplicationPhase::Running).await;
 }
 
+/// A refusal of the spec before stands as long as nothing is known of the next one.
+#[tokio::test(start_paused = true)]
+async fn what_follows_a_refusal_and_cannot_be_recorded_says_so() {
+    let world = World::five().await;
+    world
+        .apply("app", json!({"components": [], "surprise": true}))
+        .await;
+    world.until_phase("app", ApplicationPhase::Rendering).await;
+    world.asked.refuse(Some(
+        "POST /apis/core.oam.dev/v1beta1/namespaces/default/applicationrevisions",
+    ));
+    world.apply("app", seed("nginx:1")).await;
+    until_not_recorded(&world, (Some(1), Some(2))).await;
+    let status = world.status("app").await;
+    let accepted = condition::get(&status.conditions, "Accepted").unwrap();
+    assert_eq!(
+        (accepted.status.as_str(), accepted.observed_generation),
+        ("False", Some(1))
+    );
+    world.asked.refuse(None);
+    let status = world.until_phase("app", ApplicationPhase::Running).await;
+    assert!(condition::is_true(&status.conditions, "Accepted"));
+}
+
 /// What cannot be recorded has no run, and how the run before it went is not said of it.
 #[tokio::test(start_paused = true)]
 async fn a_spec_that_cannot_be_recorded_is_not_said_to_be_delivered() {

@@ -29,7 +29,17 @@ async fn what_has_no_namespace_is_refused_until_an_administrator_allows_it() {
     let world = World::with_options(&[("c1", "east")], options).await;
     world.apply("own", role("Role")).await;
     world.until_phase("own", ApplicationPhase::Running).await;
+    // Whether an administrator allows it cannot be read.
+    world.asked.refuse(Some("GET /api/v1/namespaces/default"));
     world.apply("wide", role("ClusterRole")).await;
+    world
+        .until("wide", "what is in its way", async |world: &World| {
+            let status = world.status("wide").await;
+            let told = condition::get(&status.conditions, "Delivered")?;
+            (told.reason == "NotRecorded" && told.message.contains("reading Namespace default")).then_some(())
+        })
+        .await;
+    world.asked.refuse(None);
     let message = world
         .until("wide", "the refusal", async |world: &World| {
             let status = world.status("wide").await;

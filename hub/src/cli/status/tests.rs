@@ -362,9 +362,21 @@ fn scripts_can_tell_the_states_apart() {
         (
             InProgress,
             "removing",
-            "the removals are approved, and the hub takes that up when what it waits for is ready: cluster c1 (Progressing: 1/2 ready)"
+            "the removals are approved, and the hub takes that up; not ready yet: cluster c1 (Progressing: 1/2 ready)"
                 .to_owned()
         )
+    );
+    let mut stuck = held();
+    stuck["conditions"][2] = condition(
+        "Delivered",
+        "False",
+        "NotWritten",
+        "writing Decision web-east failed: exceeded quota",
+    );
+    stuck["conditions"][2]["observedGeneration"] = json!(2);
+    assert_eq!(
+        approved(stuck).2,
+        "the removals are approved, and wait for this: writing Decision web-east failed: exceeded quota"
     );
     // A step that nobody has is no restart that is under way.
     for (status, state, headline) in [
@@ -439,7 +451,15 @@ fn a_break_says_why_and_a_person_need_not() {
         json!([{"name": "enough", "type": "break", "phase": "succeeded", "reason": "Terminate"}]);
     let why = view(&status).verdict.why;
     assert_eq!(why.as_deref(), Some("ended by step enough: no more today"));
-    status["workflow"]["steps"][0]["phase"] = json!("failed");
+    // A step that a person had stopped before it was restarted behind it does not hide that.
+    let stopped = json!({"name": "first", "type": "deploy", "phase": "failed", "reason": "Terminate"});
+    status["workflow"]["steps"]
+        .as_array_mut()
+        .unwrap()
+        .insert(0, stopped);
+    let why = view(&status).verdict.why;
+    assert_eq!(why.as_deref(), Some("ended by step enough: no more today"));
+    status["workflow"]["message"] = json!("terminated: roundhouse restart web starts it again");
     assert_eq!(view(&status).verdict.why, None);
 }
 

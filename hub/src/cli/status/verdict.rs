@@ -164,11 +164,13 @@ fn succeeded(app: &Stands<'_>) -> Verdict {
     if let Some(held) = judged.filter(|held| held.status == "True" && undecided.is_none()) {
         let asked = status.held_deletes.as_ref().map(|held| held.hash.as_str());
         if asked.is_some() && asked == app.confirmed {
-            let why = "the removals are approved, and the hub takes that up".to_owned();
             // What follows the fleet is decided step by step, and nothing goes before that.
-            let why = match waits(app) {
-                Some(waits) => format!("{why} when what it waits for is ready: {waits}"),
-                None => why,
+            let why = match (stuck(app), waits(app)) {
+                (Some(stuck), _) => format!("the removals are approved, and wait for this: {stuck}"),
+                (None, Some(waits)) => {
+                    format!("the removals are approved, and the hub takes that up; not ready yet: {waits}")
+                }
+                (None, None) => "the removals are approved, and the hub takes that up".to_owned(),
             };
             let verdict = Verdict::new(State::InProgress, "removing", Some(why));
             return clusters_advice(app, verdict);
@@ -204,7 +206,7 @@ fn succeeded(app: &Stands<'_>) -> Verdict {
             Verdict::new(State::Done, "delivered", None)
         }
         Some(ApplicationPhase::Unhealthy) => {
-            let why: Vec<String> = waits(app).into_iter().chain(removals).collect();
+            let why: Vec<String> = stuck(app).into_iter().chain(waits(app)).chain(removals).collect();
             let verdict = Verdict::new(State::InProgress, "unhealthy", Some(why.join("; ")));
             clusters_advice(app, verdict)
         }
