@@ -460,7 +460,7 @@ mod tests {
             answer(&approve("0123"), &nothing, None),
             "refused: no removal waits for an approval → roundhouse status web"
         );
-        let mut refused = waits.clone();
+        let mut refused = waits;
         refused["conditions"] = json!([{"type": "Accepted", "status": "False", "reason": "Invalid",
             "message": "spec.components: too many", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
         assert!(
