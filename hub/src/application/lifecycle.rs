@@ -122,7 +122,8 @@ impl Hub {
                             let others: Vec<&str> = kept.into_iter().map(String::as_str).collect();
                             let others = others.join(", ");
                             let message = format!("{clean}, and finalizers of others are on it: {others}");
-                            return self.say_deleting(&released, message, outcome).await;
+                            // No pass looks at it after this one.
+                            return self.say_deleting(&released, message, true, outcome).await;
                         }
                         Err(PassError::Api { source, .. }) if is_gone(&source) => return Ok(outcome),
                         Err(error) if error.is_conflict() => return Err(error),
@@ -135,18 +136,19 @@ impl Hub {
                 }
             },
         };
-        self.say_deleting(app, message, outcome).await
+        self.say_deleting(app, message, false, outcome).await
     }
 
     async fn say_deleting(
         &self,
         app: &Arc<Stored>,
         message: String,
+        urgent: bool,
         mut outcome: Outcome,
     ) -> Result<Outcome, PassError> {
         let mut status = app.status.clone();
         status::deleting(&mut status, message, app.generation, self.clock.now());
-        self.store(app, status, false, &mut outcome).await?;
+        self.store(app, status, urgent, &mut outcome).await?;
         Ok(outcome)
     }
 

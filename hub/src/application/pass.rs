@@ -263,8 +263,9 @@ impl Hub {
         error: PassError,
     ) -> Result<Outcome, PassError> {
         let is_of_run = status.workflow.as_ref().and_then(|run| run.generation) == Some(app.generation);
+        let may_pass = matches!(error, PassError::Api { .. }) && !error.is_refusal();
         // What goes on is not less delivered because an answer is missing.
-        if error.is_conflict() || (is_of_run && !error.is_refusal()) {
+        if error.is_conflict() || (is_of_run && may_pass) {
             return Err(error);
         }
         let mut outcome = Outcome::default();
@@ -278,13 +279,18 @@ impl Hub {
         // How the run of the spec before went says nothing of this one, of which there is none.
         if !is_of_run {
             status.observed_generation = app.status.observed_generation;
-            // And why the one before was refused is still why its phase is that of a refusal.
-            let before =
+            let refused =
                 condition::get(&app.status.conditions, ACCEPTED).filter(|told| told.status == "False");
-            if let Some((before, now)) =
-                before.zip(status.conditions.iter_mut().find(|c| c.type_ == ACCEPTED))
-            {
-                now.clone_from(before);
+            match refused.filter(|_| condition::is_true(&status.conditions, ACCEPTED)) {
+                // It is accepted by now, and its phase is not that of a refusal any more.
+                Some(refused) if refused.observed_generation == Some(app.generation) => status.phase = None,
+                // Why the one before was refused is still why the phase is that of a refusal.
+                Some(refused) => status.conditions.iter_mut().for_each(|told| {
+                    if told.type_ == ACCEPTED {
+                        told.clone_from(refused);
+                    }
+                }),
+                None => {}
             }
         }
         self.store(app, status, false, &mut outcome).await?;

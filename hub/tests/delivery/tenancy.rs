@@ -61,7 +61,20 @@ async fn what_has_no_namespace_is_refused_until_an_administrator_allows_it() {
         .patch("default", &PatchParams::default(), &allow)
         .await
         .unwrap();
-    // Nobody touches the application.
+    // Nobody touches the application. What is accepted now is not refused any more, also where it cannot be recorded.
+    world.asked.refuse(Some(
+        "POST /apis/core.oam.dev/v1beta1/namespaces/default/applicationrevisions",
+    ));
+    let status = world
+        .until("wide", "it is accepted", async |world: &World| {
+            let status = world.status("wide").await;
+            let told = condition::get(&status.conditions, "Delivered")?;
+            (told.reason == "NotRecorded").then_some(status)
+        })
+        .await;
+    assert!(condition::is_true(&status.conditions, ACCEPTED));
+    assert_eq!(status.phase, None, "it is not that of a refusal");
+    world.asked.refuse(None);
     world.until_phase("wide", ApplicationPhase::Running).await;
     assert_eq!(world.dispatched("wide").await.len(), 1);
 }

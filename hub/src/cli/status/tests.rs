@@ -378,6 +378,15 @@ fn scripts_can_tell_the_states_apart() {
         approved(stuck).2,
         "the removals are approved, and wait for this: writing Decision web-east failed: exceeded quota"
     );
+    // Of a spec that cannot be recorded there is no run, however the one before ended.
+    let mut unrecorded = failed();
+    unrecorded["workflow"]["generation"] = json!(1);
+    let mut told = condition("Delivered", "False", "NotRecorded", "exceeded quota");
+    told["observedGeneration"] = json!(2);
+    unrecorded["conditions"].as_array_mut().unwrap().push(told);
+    let verdict = view(&unrecorded).verdict;
+    assert_eq!((verdict.state, verdict.headline), (InProgress, "changed"));
+    assert_eq!(verdict.why.as_deref(), Some("exceeded quota"));
     // A step that nobody has is no restart that is under way.
     for (status, state, headline) in [
         (delivered(), Done, "delivered"),

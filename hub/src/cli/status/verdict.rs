@@ -113,6 +113,10 @@ pub(in crate::cli) fn verdict(app: &Stands<'_>) -> Verdict {
         let why = stuck(app).unwrap_or_else(|| "the run starts".to_owned());
         return Verdict::new(State::InProgress, "starting", Some(why));
     };
+    // The run is of the spec before, and none of this one can begin.
+    if let Some(why) = stuck(app).filter(|_| run.generation != app.generation) {
+        return Verdict::new(State::InProgress, "changed", Some(why));
+    }
     if let Some(asked) = asked(run, status.phase) {
         return Verdict::new(State::InProgress, asked, Some("the hub takes it up".to_owned()));
     }
