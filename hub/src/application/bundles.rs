@@ -452,7 +452,7 @@ impl Writer<'_> {
         }
         match answer {
             // It went in between.
-            Err(PassError::Api { source, .. }) if matches!(&*source, kube::Error::Api(s) if s.code == 404) => {
+            Err(error) if error.is_gone() => {
                 self.cache.remove_bundle(&key);
                 Ok(())
             }

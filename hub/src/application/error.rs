@@ -86,6 +86,11 @@ impl PassError {
         matches!(self, PassError::Conflict { .. })
     }
 
+    /// Whether the API server does not have what was to be written.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, PassError::Api { source, .. } if matches!(&**source, kube::Error::Api(status) if status.code == 404))
+    }
+
     /// What went wrong, without what becomes of it.
     pub(crate) fn reason(&self) -> String {
         match self {

@@ -22,10 +22,6 @@ const SENT: &str = "; a bundle was sent, and nobody has answered: it may arrive 
 /// Why an application stays of which the hub knows no Bundle any more.
 const BEHIND: &str = "the API server lists bundles of it that have not been seen here: it is asked again";
 
-fn is_gone(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 404)
-}
-
 /// On whose behalf and on what terms its objects are removed; as the agents do it by themselves, if its spec is not understood.
 fn terms(app: &Stored) -> BundleSpec {
     let object: Value = serde_json::from_slice(&app.bytes).unwrap_or_default();
@@ -95,48 +91,47 @@ impl Hub {
         may_be_made: Option<Duration>,
         mut outcome: Outcome,
     ) -> Result<Outcome, PassError> {
-        let key = app.key();
-        let message = match removing::any_left(self.writer(&key), app).await {
-            Err(error) if error.is_conflict() => return Err(error),
-            Err(error) => {
-                let message = error.to_string();
-                outcome.error = outcome.error.or(Some(error));
-                message
-            }
+        let answer = match removing::any_left(self.writer(&app.key()), app).await {
             Ok(true) => {
                 outcome.wake(LIST_AGAIN);
-                BEHIND.to_owned()
+                return self.say_deleting(app, BEHIND.to_owned(), false, outcome).await;
             }
             Ok(false) => match may_be_made {
                 // Nobody would take it away when its application is gone.
                 Some(left) => {
                     outcome.wake(left);
-                    clean + SENT
+                    return self.say_deleting(app, clean + SENT, false, outcome).await;
                 }
-                None => {
-                    let kept = app.finalizers.iter().filter(|f| *f != APPLICATION_FINALIZER);
-                    let kept: Vec<_> = kept.collect();
-                    match self.patch(app, json!({"finalizers": kept}), "releasing it").await {
-                        Ok(_) if kept.is_empty() => return Ok(outcome),
-                        Ok(released) => {
-                            let others: Vec<&str> = kept.into_iter().map(String::as_str).collect();
-                            let others = others.join(", ");
-                            let message = format!("{clean}, and finalizers of others are on it: {others}");
-                            // No pass looks at it after this one.
-                            return self.say_deleting(&released, message, true, outcome).await;
-                        }
-                        Err(PassError::Api { source, .. }) if is_gone(&source) => return Ok(outcome),
-                        Err(error) if error.is_conflict() => return Err(error),
-                        Err(error) => {
-                            let message = error.to_string();
-                            outcome.error = outcome.error.or(Some(error));
-                            message
-                        }
-                    }
-                }
+                None => self.unfinalize(app).await,
             },
+            Err(error) => Err(error),
         };
-        self.say_deleting(app, message, false, outcome).await
+        match answer {
+            Ok(None) => Ok(outcome),
+            Ok(Some(held)) => {
+                let others = held.finalizers.join(", ");
+                let message = format!("{clean}, and finalizers of others are on it: {others}");
+                // No pass looks at it after this one.
+                self.say_deleting(&held, message, true, outcome).await
+            }
+            Err(error) if error.is_conflict() => Err(error),
+            Err(error) => {
+                let message = error.to_string();
+                outcome.error = outcome.error.or(Some(error));
+                self.say_deleting(app, message, false, outcome).await
+            }
+        }
+    }
+
+    /// Takes the hub's finalizer off; the application as it is then, if others hold it.
+    async fn unfinalize(&self, app: &Arc<Stored>) -> Result<Option<Arc<Stored>>, PassError> {
+        let kept = app.finalizers.iter().filter(|f| *f != APPLICATION_FINALIZER);
+        let kept: Vec<_> = kept.collect();
+        match self.patch(app, json!({"finalizers": kept}), "releasing it").await {
+            Ok(released) => Ok(Some(released).filter(|_| !kept.is_empty())),
+            Err(error) if error.is_gone() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn say_deleting(

@@ -403,8 +403,7 @@ pub(super) async fn tell_owed(
         match writer.entomb(&application, terms, deletion, &note).await {
             Ok(made) => told.written.count += usize::from(made),
             Err(PassError::Foreign { .. }) => told.done.push(note),
-            Err(PassError::Api { source, .. }) if matches!(&*source, kube::Error::Api(s) if s.code == 404) => {
-            }
+            Err(error) if error.is_gone() => {}
             Err(error) => {
                 if bundles::is_open(&by, &error) {
                     told.open.insert(by);

@@ -249,15 +249,27 @@ pub(super) fn accepted(
     condition::set(&mut status.conditions, verdict, Some(generation), now);
 }
 
-/// Sets `Delivered` for an application whose spec is refused: what runs is not of it.
-pub(super) fn refused(status: &mut ApplicationStatus, generation: i64, now: Timestamp) {
+/// Sets `Delivered` to why an application is not.
+fn undelivered(
+    status: &mut ApplicationStatus,
+    reason: &'static str,
+    message: String,
+    generation: i64,
+    now: Timestamp,
+) {
     let verdict = Verdict {
         type_: DELIVERED,
         status: condition::Status::False,
-        reason: "Refused",
-        message: "the spec is not accepted: what runs stays as it is".to_owned(),
+        reason,
+        message: cut(message),
     };
     condition::set(&mut status.conditions, verdict, Some(generation), now);
+}
+
+/// Sets `Delivered` for an application whose spec is refused: what runs is not of it.
+pub(super) fn refused(status: &mut ApplicationStatus, generation: i64, now: Timestamp) {
+    let message = "the spec is not accepted: what runs stays as it is";
+    undelivered(status, "Refused", message.to_owned(), generation, now);
 }
 
 /// Sets `Overcommitted` where rules that the run has reached claim more than there is, and takes it back where it was said.
@@ -480,13 +492,7 @@ pub(super) fn deleting(status: &mut ApplicationStatus, message: String, generati
     if condition::get(&status.conditions, DELETES_HELD).is_some() {
         held(status, None, generation, now);
     }
-    let verdict = Verdict {
-        type_: DELIVERED,
-        status: condition::Status::False,
-        reason: "Deleting",
-        message: cut(message),
-    };
-    condition::set(&mut status.conditions, verdict, Some(generation), now);
+    undelivered(status, "Deleting", message, generation, now);
 }
 
 /// Sets `Delivered` for an application whose revision cannot be recorded, or what follows from it not be written.
@@ -497,13 +503,7 @@ pub(super) fn stuck(
     generation: i64,
     now: Timestamp,
 ) {
-    let verdict = Verdict {
-        type_: DELIVERED,
-        status: condition::Status::False,
-        reason,
-        message: cut(error.to_string()),
-    };
-    condition::set(&mut status.conditions, verdict, Some(generation), now);
+    undelivered(status, reason, error.to_string(), generation, now);
 }
 
 /// Whether two statuses differ in more than bookkeeping.

@@ -253,9 +253,7 @@ impl Writer<'_> {
         let fence = json!({"annotations": {annotation::FENCED: version}});
         match self.patch(&found, "fencing", fence, Value::Null).await {
             // It is gone.
-            Err(PassError::Api { source, .. }) if matches!(&*source, Error::Api(s) if s.code == 404) => {
-                Ok(())
-            }
+            Err(error) if error.is_gone() => Ok(()),
             // Also after a conflict: that somebody has written it is believed when it is seen. What is refused now may be
             // taken when the late one comes.
             answer => answer,

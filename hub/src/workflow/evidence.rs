@@ -192,6 +192,15 @@ impl StepEvidence {
         }
     }
 
+    /// Whether it is decided, and places on no cluster that is there.
+    pub fn has_no_cluster(&self) -> bool {
+        match self {
+            StepEvidence::AllowedEmpty => true,
+            StepEvidence::Placed { clusters, .. } => clusters.is_empty(),
+            StepEvidence::Refused { .. } | StepEvidence::Blocked { .. } => false,
+        }
+    }
+
     /// Whether all is dispatched, so that it can be asked how many clusters are ready: an unsatisfied decision never
     /// passes, and neither does a bundle that is not written.
     pub fn until(&self) -> bool {

@@ -27,7 +27,7 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn judge_wait(&mut self, step: &'a Step, at: At, until: &Until, of: &[String]) {
-        if let Some(why) = self.never_places(of).or_else(|| self.has_nobody_left(of)) {
+        if let Some(why) = self.waits_for_nobody(of) {
             return self.skip(at, Some(why));
         }
         let mut clusters = BTreeMap::new();
@@ -46,51 +46,35 @@ impl<'a> Run<'a> {
     }
 
     /// Why a wait for the clusters of these steps (of all that place, if none is named) waits for nobody: they are all passed
-    /// over, and what earlier runs placed is not theirs.
-    fn never_places(&self, of: &[String]) -> Option<String> {
-        let waited = self.waited(of);
+    /// over, and what earlier runs placed is not theirs; or those that are not are over, and of their clusters none is there any
+    /// more, if there ever was one.
+    fn waits_for_nobody(&self, of: &[String]) -> Option<String> {
+        let waited: Vec<&str> = match of.is_empty() {
+            true => self.spec.placing().map(|(step, _)| step.name.as_str()).collect(),
+            false => of.iter().map(String::as_str).collect(),
+        };
         let skipped = |name: &&str| {
             let state = self.workflow.step(name);
             state.is_some_and(|state| state.phase == StepPhase::Skipped)
         };
-        (!waited.is_empty() && waited.iter().all(skipped)).then(|| match waited.as_slice() {
-            [one] => format!("step {one} was skipped"),
-            many => format!("steps {} were skipped", many.join(", ")),
-        })
-    }
-
-    /// Why a wait for the clusters of these steps waits for nobody: those that are not passed over are over, and of their clusters
-    /// none is there any more, if there ever was one.
-    fn has_nobody_left(&self, of: &[String]) -> Option<String> {
-        let skipped = |name: &&str| {
-            let state = self.workflow.step(name);
-            state.is_some_and(|state| state.phase == StepPhase::Skipped)
-        };
-        let mut waited = self.waited(of);
-        waited.retain(|name| !skipped(name));
         let is_empty = |name: &&str| {
             let is_over = self.workflow.step(name).is_some_and(StepStatus::is_over);
             let shown = self.evidence.steps.get(*name).filter(|_| is_over);
-            let has_decided = |shown: &StepEvidence| {
-                let refused = matches!(shown, StepEvidence::Refused { .. } | StepEvidence::Blocked { .. });
-                !refused && shown.clusters().is_empty()
-            };
-            shown.is_some_and(has_decided)
+            shown.is_some_and(StepEvidence::has_no_cluster)
         };
-        (!waited.is_empty() && waited.iter().all(is_empty)).then(|| match waited.as_slice() {
-            [one] => format!("step {one} has placed on no cluster that is still there"),
-            many => format!(
-                "steps {} have placed on no cluster that is still there",
-                many.join(", ")
-            ),
-        })
-    }
-
-    /// The steps for whose clusters is waited: all that place, if none is named.
-    fn waited<'n>(&'n self, of: &'n [String]) -> Vec<&'n str> {
-        match of.is_empty() {
-            true => self.spec.placing().map(|(step, _)| step.name.as_str()).collect(),
-            false => of.iter().map(String::as_str).collect(),
+        let left: Vec<&str> = waited.iter().copied().filter(|name| !skipped(name)).collect();
+        match (waited.as_slice(), left.as_slice()) {
+            ([], _) => None,
+            ([one], []) => Some(format!("step {one} was skipped")),
+            (many, []) => Some(format!("steps {} were skipped", many.join(", "))),
+            (_, left) if !left.iter().all(is_empty) => None,
+            (_, [one]) => Some(format!("step {one} has placed on no cluster that is still there")),
+            (_, many) => {
+                let many = many.join(", ");
+                Some(format!(
+                    "steps {many} have placed on no cluster that is still there"
+                ))
+            }
         }
     }
 

@@ -199,19 +199,16 @@ fn report(bundle: &Bundle, script: Script) -> Option<BundleStatus> {
     if bundle.metadata.deletion_timestamp.is_some() {
         // Without the evidence for removal the objects are held, and nothing is cleaned.
         let deletion = bundle.spec.deletion.as_ref()?;
-        if script == Script::Keeps && deletion.confirmed_by == "garbage-collection" {
+        let stays = match script {
+            Script::Keeps if deletion.confirmed_by == "garbage-collection" => Some(refused(generation)),
+            Script::Holds => Some(removing(generation)),
+            _ => None,
+        };
+        if let Some(why) = stays {
             return Some(BundleStatus {
                 phase: Some(BundlePhase::Progressing),
                 observed_generation: generation,
-                conditions: vec![refused(generation)],
-                ..BundleStatus::default()
-            });
-        }
-        if script == Script::Holds {
-            return Some(BundleStatus {
-                phase: Some(BundlePhase::Progressing),
-                observed_generation: generation,
-                conditions: vec![removing(generation)],
+                conditions: vec![why],
                 ..BundleStatus::default()
             });
         }
