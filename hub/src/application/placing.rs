@@ -239,6 +239,33 @@ pub(super) fn note_waiting(placed: &mut [Placed], plan: &Plan, request: &Request
     }
 }
 
+/// Steps that have stopped without success, each with the clusters that it has decided on and not come to: they have what an earlier
+/// revision says, and whoever was to write that was ended before, or refused. They keep it, as those that wait for a turn do.
+pub(super) fn unsent(
+    request: &Request<'_>,
+    placed: &[Placed],
+    plan: &Plan,
+) -> BTreeMap<String, Vec<Waiting>> {
+    let stopped = placed
+        .iter()
+        .filter(|placed| placed.reached && !placed.live && !request.succeeded.contains(&placed.step));
+    let unsent = stopped.filter_map(|placed| {
+        let decision = &placed.decision;
+        let of = |cluster: &&String| {
+            let held = request.observed.get(*cluster).map_or(&[][..], Vec::as_slice);
+            decision.waits(cluster).is_none() && plan.brings(cluster, held)
+        };
+        let clusters: Vec<&String> = decision.clusters.iter().filter(of).collect();
+        if clusters.is_empty() {
+            return None;
+        }
+        let given = given(request, &placed.step);
+        let clusters = clusters.into_iter().map(|cluster| (given.get(cluster), cluster));
+        Some((placed.step.clone(), by_revision(clusters)))
+    });
+    unsent.collect()
+}
+
 fn may_be_empty(placement: &PlacementSpec) -> bool {
     let rules = &placement.placement;
     !rules.is_empty() && rules.iter().all(|rule| rule.allow_empty)

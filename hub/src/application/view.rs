@@ -202,6 +202,16 @@ pub(super) fn view(known: &Known<'_>) -> View {
     if !faults.is_empty() {
         looked = look(placing::decide(&request, &fresh));
     }
+    let mut unsent = placing::unsent(&request, &looked.0, &looked.2);
+    if !unsent.is_empty() {
+        let mut placed = looked.0;
+        for one in &mut placed {
+            one.decision
+                .waiting
+                .extend(unsent.remove(&one.step).into_iter().flatten());
+        }
+        looked = look(placed);
+    }
     let (mut placed, mut shares, mut plan, mut clusters) = looked;
     let status = workflow::Status {
         phase: None,

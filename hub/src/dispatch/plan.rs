@@ -138,6 +138,20 @@ impl Plan {
         wanted.any(|wanted| wanted.todo.is_write() || wanted.todo == Todo::AwaitRemoval)
     }
 
+    /// Whether a cluster that has these Bundles would get what another revision says, and now.
+    pub fn brings(&self, cluster: &str, held: &[Arc<Observed>]) -> bool {
+        let Some(Target::Bundles(wanted)) = self.targets.get(cluster) else {
+            return false;
+        };
+        let mut replaced = wanted.iter().filter(|wanted| wanted.todo == Todo::Replace);
+        replaced.any(|wanted| {
+            let existing = held.iter().find(|bundle| bundle.name == wanted.name);
+            existing.is_some_and(|existing| {
+                existing.spec.revision != wanted.spec.revision && !same_spec(&wanted.spec, &existing.spec)
+            })
+        })
+    }
+
     /// Whether a cluster waits for its turn.
     pub fn awaits_turn(&self, cluster: &str) -> bool {
         let awaits = |wanted: &Wanted| wanted.todo == Todo::AwaitTurn;

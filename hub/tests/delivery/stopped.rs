@@ -247,3 +247,67 @@ async fn a_step_without_its_input_dispatches_nothing() {
     world.rest().await;
     assert_eq!(world.dispatched("other").await.len(), 0);
 }
+
+/// Whoever was to write the Bundle of a cluster could not before the run was stopped: then the cluster has nothing new to expect, until
+/// the run goes on.
+#[tokio::test(start_paused = true)]
+async fn what_was_decided_and_not_sent_before_a_run_stopped_is_not_sent() {
+    const SECOND: &str = "PUT /apis/roundhouse.dev/v1alpha1/namespaces/cluster-c2/bundles";
+    let all = json!({"name": "east", "type": "deploy", "properties": {"placement": [{"clusterSelector": {"region": "east"}}]}});
+    let image_of = async |world: &World, cluster: &str| world.dispatched("app").await[cluster].1.clone();
+    for terminated in [false, true] {
+        let mut world = World::new(&FOUR).await;
+        world.apply("app", app("nginx:1", &[all.clone()])).await;
+        world.until_phase("app", ApplicationPhase::Running).await;
+        world.asked.refuse(Some(SECOND));
+        world.apply("app", app("nginx:2", &[all.clone()])).await;
+        world
+            .until("app", "the others have it", async |world: &World| {
+                (image_of(world, "c4").await == "nginx:2").then_some(())
+            })
+            .await;
+        assert_eq!(image_of(&world, "c2").await, "nginx:1");
+        match terminated {
+            false => {
+                world
+                    .patch_status("app", json!({"workflow": {"suspend": true}}))
+                    .await;
+                world
+                    .until_phase("app", ApplicationPhase::WorkflowSuspending)
+                    .await;
+            }
+            true => {
+                world.terminate("app").await;
+                world
+                    .until_phase("app", ApplicationPhase::WorkflowTerminated)
+                    .await;
+            }
+        }
+        world.asked.refuse(None);
+        world.rest().await;
+        world.label_cluster("c2", json!({"rack": "12"})).await;
+        world.stop_hub().await;
+        world.start_hub();
+        world.rest().await;
+        let expected = ["nginx:2", "nginx:1", "nginx:2", "nginx:2"];
+        for ((cluster, _), image) in FOUR.into_iter().zip(expected) {
+            assert_eq!(image_of(&world, cluster).await, image, "{cluster}, {terminated}");
+        }
+        let delivery = world.status("app").await.delivery.unwrap();
+        let late: Vec<_> = delivery
+            .not_ready
+            .iter()
+            .map(|one| one.cluster.as_str())
+            .collect();
+        assert_eq!(late, ["c2"], "{delivery:?}");
+        match terminated {
+            false => world.resume("app").await,
+            true => {
+                let restart = json!({"phase": "runningWorkflow", "workflow": null});
+                world.patch_status("app", restart).await;
+            }
+        }
+        world.until_phase("app", ApplicationPhase::Running).await;
+        assert_eq!(world.images("app").await, ["nginx:2"]);
+    }
+}

@@ -174,9 +174,11 @@ fn f04_a_failed_sync_ends_the_process_and_a_restart_goes_on() {
 #[test]
 fn f05_a_power_cut_loses_nothing_that_was_acknowledged() {
     let outcomes = good(|seed| {
-        let slow = DiskFault::Slow(Duration::from_millis(50 + 10 * (seed % 10)));
-        let cut = Duration::from_millis(300 + 70 * (seed % 30));
-        let change = cut.saturating_sub(Duration::from_millis(20));
+        let takes = 50 + 10 * (seed % 10);
+        let slow = DiskFault::Slow(Duration::from_millis(takes));
+        let change = Duration::from_millis(280 + 70 * (seed % 30));
+        // When the change is synced it is answered, and what the hub makes of it takes several syncs, one after the other.
+        let cut = change + Duration::from_millis(takes + 20 + takes * (seed % 9) / 3);
         let script = fleet();
         let names = script.names();
         script
@@ -185,8 +187,19 @@ fn f05_a_power_cut_loses_nothing_that_was_acknowledged() {
             .at(cut, Act::for_a_while(Fault::PowerCut, SECOND * 5))
             .finally("it runs everywhere", images("web", "web:2", names))
     });
-    // Something was on its way to the disk, and what was acknowledged was looked for afterwards.
-    struck(&outcomes, &[Kind::Unsynced]);
+    // Mostly something was on its way to the disk, and what was acknowledged was looked for afterwards. Where the last record was torn
+    // (F2), its tail is cut to the last whole one.
+    let runs_with = |kind| {
+        outcomes
+            .iter()
+            .filter(|outcome| outcome.seen.contains_key(&kind))
+            .count()
+    };
+    let (unsynced, torn) = (runs_with(Kind::Unsynced), runs_with(Kind::Torn));
+    assert!(
+        is_one() || (unsynced * 4 >= outcomes.len() * 3 && torn * 2 >= outcomes.len()),
+        "{unsynced} runs with something to lose, {torn} records torn"
+    );
     for outcome in outcomes {
         assert!(outcome.judged.contains(&Promise::P1), "{outcome}");
         assert!(outcome.settled_after().unwrap() < CONVERGES, "{outcome}");

@@ -164,8 +164,14 @@ fn killed(each: usize) -> Script {
 
 #[test]
 fn f35_everybody_is_back_within_seconds_of_the_hub_and_not_at_the_same_moment() {
-    // With all of a thousand a run takes minutes.
-    let each = |seed| if seed == 0 && is_long() { 500 } else { 20 };
+    // With all of a thousand a run takes more than a minute in release: one in ten of a long run has them.
+    let each = |seed: u64| {
+        if is_long() && seed.is_multiple_of(10) {
+            500
+        } else {
+            20
+        }
+    };
     let outcomes = good(|seed| killed(each(seed)));
     for outcome in outcomes {
         assert!(outcome.settled_after().unwrap() < SECOND * 30, "{outcome}");

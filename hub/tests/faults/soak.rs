@@ -80,7 +80,7 @@ const DRAWN: [Kind; 28] = [
 ];
 
 /// The same of the parts of promises.
-const PARTS: [(Promise, &str); 16] = [
+const PARTS: [(Promise, &str); 19] = [
     (Promise::P5, "agents remove"),
     (Promise::P5, "agents let go"),
     (Promise::P5, "the hub removes"),
@@ -89,9 +89,12 @@ const PARTS: [(Promise, &str); 16] = [
     (Promise::P7, "steps that place pass"),
     (Promise::P7, "statuses are of their run"),
     (Promise::P7, "steps of objects pass"),
+    (Promise::P7, "steps that wait pass"),
     (Promise::P7, "what agents report"),
     (Promise::P8, "maxParallel"),
     (Promise::P8, "the budget of removals"),
+    (Promise::P8, "nothing goes on that has stopped"),
+    (Promise::P8, "maxFailedClusters"),
     (Promise::P9, "keeps what it has"),
     (Promise::P9, "deletes what it was told"),
     (Promise::P9, "puts right what others change"),
@@ -100,10 +103,12 @@ const PARTS: [(Promise, &str); 16] = [
 ];
 
 /// Of these not even three runs need have something.
-const RARE: [(Promise, &str); 5] = [
+const RARE: [(Promise, &str); 7] = [
     (Promise::P5, "agents let go"),
     (Promise::P7, "steps of objects pass"),
+    (Promise::P7, "steps that wait pass"),
     (Promise::P8, "the budget of removals"),
+    (Promise::P8, "maxFailedClusters"),
     (Promise::P9, "deletes what it was told"),
     (Promise::P9, "puts right what others change"),
 ];

@@ -13,9 +13,6 @@ use tokio::sync::mpsc::UnboundedSender;
 /// Small, so that segments are begun, sealed and dropped in a short run.
 const SEGMENT: u64 = 512 << 10;
 
-/// The power goes before so many bytes of a write have reached the disk.
-const MOST_OF_A_WRITE: u64 = 16 << 10;
-
 /// Where a bit flips: in the first bytes of a file, which every file that is in use has.
 const FLIPS_WITHIN: u64 = 4 << 10;
 
@@ -164,13 +161,17 @@ impl Shelves {
     pub fn hub_ended(&self, power_is_gone: bool) {
         let mut inner = self.0.lock();
         inner.count();
-        let (seed, fuel) = (inner.dice.draw(), inner.dice.below(MOST_OF_A_WRITE));
+        let (seed, part) = (inner.dice.draw(), inner.dice.below(1_000));
         inner.disk = match power_is_gone {
             true => {
-                if inner.hub.as_ref().is_some_and(|hub| hub.dies(&inner.disk, fuel)) {
+                if inner.hub.as_ref().is_some_and(|hub| hub.dies(&inner.disk, part)) {
                     inner.seen.note(Kind::Unsynced);
                 }
-                inner.disk.after_crash(seed)
+                let found = inner.disk.after_crash(seed);
+                if found.is_torn(&inner.disk) {
+                    inner.seen.note(Kind::Torn);
+                }
+                found
             }
             // A disk of its own: what the old process still holds must not reach it.
             false => inner.disk.copy(),

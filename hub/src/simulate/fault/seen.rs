@@ -50,6 +50,8 @@ pub enum Kind {
     PowerCut,
     /// It lost its power while something was written that was not synced.
     Unsynced,
+    /// Of what was written then some sectors were there afterwards, and others were not.
+    Torn,
     /// A hub was killed.
     HubKilled,
     /// A hub was told to end.
@@ -139,6 +141,7 @@ impl fmt::Display for Kind {
             Kind::HubRestored => "hub restored",
             Kind::PowerCut => "power cut",
             Kind::Unsynced => "unsynced at a power cut",
+            Kind::Torn => "write torn by a power cut",
             Kind::HubKilled => "hub killed",
             Kind::HubStopped => "hub stopped",
             Kind::HubEnded => "hub ended by itself",

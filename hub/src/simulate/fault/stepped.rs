@@ -17,6 +17,9 @@ use tokio::{sync::Notify, time::sleep};
 /// Time between two looks at a disk that was full, as the store's own threads have it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// What a store says of what it has not written.
+const WAITS: &str = "bytes that wait for the disk";
+
 /// What is done when the store has ended by itself.
 type OnFailure = dyn Fn(String) + Send + Sync;
 
@@ -51,15 +54,20 @@ impl Stepped {
         self.work.notify_one();
     }
 
-    /// The machine stops in the middle of what is written: so many bytes of it, and other steps, are done yet. Whether there was
-    /// anything to write.
-    pub(super) fn dies(&self, disk: &FaultyDisk, fuel: u64) -> bool {
+    /// The machine stops in the middle of what is written, which is up to so many thousandths of what waits for the disk, and before
+    /// it is synced. Whether there was anything to write.
+    pub(super) fn dies(&self, disk: &FaultyDisk, part: u64) -> bool {
         // Nobody is left to be told.
         self.on_failure.lock().take();
-        let synced = disk.syncs();
-        disk.stop_after(fuel);
+        let gauges = self.store.gauges().into_iter();
+        let mut waits = gauges
+            .filter(|gauge| gauge.name == WAITS)
+            .map(|gauge| u64::try_from(gauge.value).unwrap_or(0));
+        let waits = waits.next().unwrap_or(0);
+        disk.stop_after(waits.saturating_mul(part) / 1_000);
+        disk.stop_at_sync();
         self.store.step();
-        disk.is_unsynced() || disk.syncs() > synced
+        waits > 0 && disk.is_unsynced()
     }
 
     /// Whether something has waited for a slow sync since this was asked last.

@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use roundhouse_api::{
     application::{
         ACCEPTED, Application, ApplicationPhase, ApplicationStatus, ClusterVerb, DELIVERED, DeployStep,
-        StepKind, StepPhase, Until, ValidStep, WaitFor,
+        ReadyShare, StepKind, StepPhase, StepStatus, Until, ValidStep, WaitFor, WaitStep,
     },
     bundle::{APPLIED, Bundle, BundlePhase, BundleStatus},
     cluster::Cluster,
@@ -20,7 +20,7 @@ use roundhouse_api::{
     placement::PlacementSpec,
 };
 use serde_json::Value;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 #[derive(Debug, Default)]
 pub(super) struct Passing;
@@ -32,6 +32,8 @@ struct Run<'a> {
     name: &'a str,
     /// Name of the revision that the run delivers, and what it says.
     revision: (&'a str, &'a Revision),
+    /// Steps of the run that had begun before, but for those that it passes over: what they show can be known.
+    begun: BTreeSet<&'a str>,
     at: Duration,
 }
 
@@ -55,6 +57,7 @@ impl Check for Passing {
         // What others have written into it is theirs.
         let was = status_of(commit.before()).unwrap_or_default();
         if told_of(&was) != told_of(&status)
+            && !(awaits_its_run(&was) && awaits_its_run(&status))
             && let Err((expected, is)) = is_of_its_run(&status, found)
         {
             found.broke(Promise::P7, commit.object(), expected, is);
@@ -70,17 +73,27 @@ impl Check for Passing {
         let Some(revision) = model.revisions.get(&(namespace.into(), of.into())) else {
             return;
         };
+        // A run that begins again at a step keeps what comes before it.
+        let same = before.app_revision == after.app_revision;
+        let known = before
+            .all_steps()
+            .filter(|step| same && ![StepPhase::Pending, StepPhase::Skipped].contains(&step.phase));
         let run = Run {
             model,
             namespace,
             name,
             revision: (of, revision),
+            begun: known.map(|step| step.name.as_str()).collect(),
             at: commit.at,
         };
-        let same = before.app_revision == after.app_revision && before.run == after.run;
-        let had = |step: &str| same && before.step(step).is_some_and(|s| s.phase == StepPhase::Succeeded);
+        let had = |step: &StepStatus| {
+            let before = before.step(&step.name).filter(|_| same);
+            before.is_some_and(|before| {
+                before.phase == StepPhase::Succeeded && before.first_execute_time == step.first_execute_time
+            })
+        };
         for step in after.all_steps() {
-            if step.phase != StepPhase::Succeeded || had(&step.name) {
+            if step.phase != StepPhase::Succeeded || had(step) {
                 continue;
             }
             let Some(valid) = revision.valid.all_steps().find(|valid| valid.name == step.name) else {
@@ -99,6 +112,11 @@ impl Check for Passing {
 
 fn status_of(application: &Value) -> Option<ApplicationStatus> {
     serde_json::from_value(application.get("status")?.clone()).ok()
+}
+
+/// Whether somebody has asked for another run by taking away the one that was there, and none has begun.
+fn awaits_its_run(status: &ApplicationStatus) -> bool {
+    status.workflow.is_none() && status.phase == Some(ApplicationPhase::RunningWorkflow)
 }
 
 /// What a status says of which spec, and the run that this is about.
@@ -160,9 +178,9 @@ fn is_refused(status: &ApplicationStatus, generation: i64) -> bool {
 /// By which part a step is judged, if what it waits for is known here.
 fn part(kind: &StepKind) -> Option<&'static str> {
     match kind {
-        // What an expression asks for may hold of any of its clusters.
-        StepKind::Deploy(deploy) if !matches!(deploy.until, Some(Until::Holds(_))) => {
-            Some("steps that place pass")
+        StepKind::Deploy(_) => Some("steps that place pass"),
+        StepKind::Wait(WaitStep::Fleet { until, .. }) if asks(until).is_some() => {
+            Some("steps that wait pass")
         }
         StepKind::ClusterObject(object) if object.verb != ClusterVerb::Delete => {
             Some("steps of objects pass")
@@ -294,6 +312,7 @@ impl Run<'_> {
     fn passes(&self, step: &ValidStep) -> Judged {
         match &step.kind {
             StepKind::Deploy(deploy) => self.placed(&step.name, deploy),
+            StepKind::Wait(WaitStep::Fleet { until, steps }) => self.waited(until, steps),
             StepKind::ClusterObject(object) if object.verb != ClusterVerb::Delete => {
                 self.applied(&step.name, &object.placement)
             }
@@ -323,29 +342,58 @@ impl Run<'_> {
                 format!("its Decision is not: {is}"),
             ));
         }
-        let mut missing = Vec::new();
-        // One that leaves is asked for nothing any more; the next Decision is without it.
-        let asked = decision.clusters.iter().filter(|c| !self.model.leaves(c));
-        for cluster in asked {
-            if let Err(why) = self.cluster(cluster, deploy) {
-                missing.push(format!("{cluster}: {why}"));
-            }
-        }
         let all = decision.clusters.len();
-        let enough = match &deploy.until {
-            Some(Until::Ready(share)) => share.is_met(all - missing.len(), all) || all == 0,
-            Some(Until::Holds(_)) => true,
-            None => missing.is_empty(),
+        let lacks = |wait| self.lacking(decision.clusters.iter(), wait);
+        let Some(until) = &deploy.until else {
+            let missing = lacks(deploy.wait);
+            let expected = format!("the evidence of {all} clusters for {:?}", deploy.wait);
+            return match missing.is_empty() {
+                true => Ok(()),
+                false => Err((expected, missing.join("; "))),
+            };
         };
-        if enough {
-            return Ok(());
+        // Before anybody is counted everybody has got it.
+        let missing = lacks(WaitFor::None);
+        if !missing.is_empty() {
+            return Err((format!("Bundles of {all} clusters"), missing.join("; ")));
         }
-        let expected = format!("the evidence of {all} clusters for {:?}", deploy.wait);
-        Err((expected, missing.join("; ")))
+        match all {
+            0 => Ok(()),
+            _ => is_shown(until, all, lacks),
+        }
+    }
+
+    /// A step that waits for what others place: of those of its steps that the run has come to.
+    fn waited(&self, until: &Until, steps: &[String]) -> Judged {
+        let (_, revision) = self.revision;
+        let placing = revision.valid.all_steps().filter(|step| {
+            let is_named = steps.is_empty() || steps.contains(&step.name);
+            is_named && step.kind.deploy().is_some() && self.begun.contains(step.name.as_str())
+        });
+        let decided = placing.filter_map(|step| {
+            let name = decision_name(self.name, &step.name);
+            let key = (self.namespace.into(), name.as_str().into());
+            let decided = self.model.decisions.get(&key);
+            decided.or_else(|| self.model.deleted.get(&key))
+        });
+        let clusters: BTreeSet<&String> = decided.flat_map(|decision| &decision.clusters).collect();
+        is_shown(until, clusters.len(), |wait| {
+            self.lacking(clusters.iter().copied(), wait)
+        })
+    }
+
+    /// The clusters that have not shown this of the revision, and why. One that leaves is asked for nothing any more; the next
+    /// Decision is without it.
+    fn lacking<'c>(&self, clusters: impl Iterator<Item = &'c String>, wait: WaitFor) -> Vec<String> {
+        let asked = clusters.filter(|cluster| !self.model.leaves(cluster));
+        let missing = asked.filter_map(|cluster| Some((cluster, self.cluster(cluster, wait).err()?)));
+        missing
+            .map(|(cluster, why)| format!("{cluster}: {why}"))
+            .collect()
     }
 
     /// What one cluster of a placing step has shown.
-    fn cluster(&self, cluster: &str, deploy: &DeployStep) -> Result<(), String> {
+    fn cluster(&self, cluster: &str, wait: WaitFor) -> Result<(), String> {
         let own = self.model.bundles_of((self.namespace, self.name));
         let parts = own.filter(|(of, (_, name), _)| *of == cluster && step_of_bundle(name).is_none());
         let parts: Vec<&Held> = parts.map(|(_, _, held)| held).collect();
@@ -355,15 +403,15 @@ impl Run<'_> {
         if let Some(why) = self.unlike(&parts) {
             return Err(format!("its Bundle is not what {} says: {why}", self.revision.0));
         }
-        parts
-            .into_iter()
-            .try_for_each(|held| self.part(held, deploy.wait))
+        parts.into_iter().try_for_each(|held| self.part(held, wait))
     }
 
     /// What in the Bundles of a cluster is not as the revision has it. Where a Placement may change that on its way, only images are
     /// looked at.
     fn unlike(&self, parts: &[&Held]) -> Option<String> {
-        if !self.model.placements.is_empty() {
+        let (_, revision) = self.revision;
+        let mut placing = revision.valid.all_steps().filter_map(|step| step.kind.deploy());
+        if placing.any(|deploy| deploy.references().next().is_some()) {
             return None;
         }
         let contents = || parts.iter().filter_map(|held| held.present());
@@ -437,6 +485,43 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// What an expression over the fleet asks for, where it has a form that is known here: how many clusters have to show what, of so
+/// many. Others may hold of whatever clusters show.
+fn asks(until: &Until) -> Option<(WaitFor, ReadyShare)> {
+    let expression = match until {
+        Until::Ready(share) => return Some((WaitFor::Ready, *share)),
+        Until::Holds(expression) => expression.to_string(),
+    };
+    let words: Vec<&str> = expression.split_whitespace().collect();
+    let [what, relation, many] = words.as_slice() else {
+        return None;
+    };
+    let wait = match *what {
+        "fleet.ready" => WaitFor::Ready,
+        "fleet.applied" => WaitFor::Applied,
+        _ => return None,
+    };
+    let share = match (*relation, *many) {
+        (">=" | "==", "fleet.clusters") => ReadyShare::Percent("100%".parse().ok()?),
+        (">=", many) => ReadyShare::Count(many.parse().ok()?),
+        _ => return None,
+    };
+    Some((wait, share))
+}
+
+/// Whether so many clusters have shown what is asked for; `lacking` are those that have not.
+fn is_shown(until: &Until, all: usize, lacking: impl Fn(WaitFor) -> Vec<String>) -> Judged {
+    let Some((wait, share)) = asks(until) else {
+        return Ok(());
+    };
+    let missing = lacking(wait);
+    if share.is_met(all.saturating_sub(missing.len()), all) {
+        return Ok(());
+    }
+    let expected = format!("the evidence of {share} of {all} clusters for {wait:?}");
+    Err((expected, missing.join("; ")))
 }
 
 /// Whether an object is for a cluster by its labels and its name, where nothing else says that: no taint, and no other wish.

@@ -26,6 +26,7 @@ mod says;
 mod shown;
 mod spread;
 mod steady;
+mod stops;
 mod store;
 mod story;
 mod tap;
@@ -63,8 +64,8 @@ use tokio::time::Instant;
 /// Tables whose writes are no part of a trace: heartbeats.
 const HEARTBEATS: &str = "leases.coordination.k8s.io";
 
-/// What a store holds is measured after so many writes of all servers.
-const EVERY: u64 = 64;
+/// What a store holds is measured after its first write and so many more.
+const EVERY: u64 = 16;
 
 /// Watches the promises of one fleet; clones are the same one.
 #[derive(Clone)]
@@ -83,8 +84,8 @@ struct Inner {
     /// How often the controllers of each hub were started.
     starts: BTreeMap<String, u32>,
     servers: BTreeSet<Arc<str>>,
-    /// How many writes there were.
-    writes: u64,
+    /// How many writes of each server there were.
+    writes: BTreeMap<Arc<str>, u64>,
     /// When each server came to which version, heartbeats aside.
     versions: BTreeMap<Arc<str>, Vec<(Duration, u64)>>,
 }
@@ -116,6 +117,7 @@ impl Monitor {
             Box::<replicas::Replicas>::default(),
             Box::<evidence::Passing>::default(),
             Box::<spread::Spread>::default(),
+            Box::<stops::Stops>::default(),
             Box::<alone::Alone>::default(),
             Box::<others::Others>::default(),
             Box::<steady::Steady>::default(),
@@ -137,7 +139,7 @@ impl Monitor {
                 judged: BTreeSet::new(),
                 starts: BTreeMap::new(),
                 servers: BTreeSet::new(),
-                writes: 0,
+                writes: BTreeMap::new(),
                 versions: BTreeMap::new(),
             })),
         }
@@ -347,8 +349,9 @@ impl Monitor {
     fn measured(&self, server: &Arc<str>, gauges: impl FnOnce() -> Vec<Gauge>) {
         {
             let mut inner = self.inner.lock();
-            inner.writes += 1;
-            if !inner.writes.is_multiple_of(EVERY) {
+            let writes = inner.writes.entry(server.clone()).or_default();
+            *writes += 1;
+            if *writes % EVERY != 1 {
                 return;
             }
         }

@@ -69,7 +69,7 @@ impl Promise {
             Promise::P5 => "nothing is deleted without positive evidence",
             Promise::P6 => "replicas are conserved",
             Promise::P7 => "a step passes on its own evidence",
-            Promise::P8 => "maxParallel and the budget of removals are kept",
+            Promise::P8 => "no more clusters are reached or lost than may be",
             Promise::P9 => "a disconnected agent keeps what it has",
             Promise::P10 => "fields of others survive",
             Promise::P11 => "the steady state writes nothing",

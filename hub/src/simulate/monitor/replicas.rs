@@ -3,12 +3,13 @@
 
 use super::{
     commit::Commit,
-    model::{DECISIONS, Model},
+    model::{DECISIONS, Model, Revision},
     promise::{Check, Found, Promise},
 };
 use crate::simulate::{HUB, raw::replicas_of};
 use roundhouse_api::decision::{Decision, DecisionSpec, WorkloadDecision};
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Debug, Default)]
 pub(super) struct Replicas;
@@ -103,6 +104,18 @@ fn claimed(workload: &WorkloadDecision) -> u64 {
     divides.map(|rule| u64::from(rule.total)).sum()
 }
 
+/// Whether a Placement that a revision refers to is another than it was when it was made, or gone: its steps are decided anew one
+/// after the other, and meanwhile some go by what it said before.
+fn refers_to_changed(revision: &Revision, namespace: &Arc<str>, model: &Model) -> bool {
+    let placing = revision.valid.all_steps().filter_map(|step| step.kind.deploy());
+    let mut named = placing.flat_map(|deploy| deploy.references());
+    named.any(|name| {
+        let text = model.placements.get(&(namespace.clone(), name.into()));
+        let placement = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
+        placement.is_none_or(|placement| placement["metadata"]["generation"] != 1)
+    })
+}
+
 /// Of each workload, over all steps of one revision: no more than there is; all of it once every step has decided.
 fn together(decision: &DecisionSpec, commit: &Commit, model: &Model) -> Vec<Sum> {
     let namespace = &commit.key.namespace;
@@ -112,6 +125,9 @@ fn together(decision: &DecisionSpec, commit: &Commit, model: &Model) -> Vec<Sum>
     else {
         return Vec::new();
     };
+    if refers_to_changed(revision, namespace, model) {
+        return Vec::new();
+    }
     let placing = revision
         .valid
         .all_steps()

@@ -1,5 +1,6 @@
 //! What can be done in a run.
 
+use super::Order;
 use crate::{
     simulate::{
         Fleet, MemberSpec,
@@ -168,6 +169,8 @@ pub enum Act {
     PatchStatus(Target, Value),
     /// An object is deleted.
     Delete(Target),
+    /// A person says something to the run of an application in the namespace `default`. Where it makes no sense, nothing is said.
+    Order(String, Order),
     /// A label of a Cluster is set, or taken away.
     Label {
         /// The cluster.
@@ -270,6 +273,7 @@ impl fmt::Display for Act {
                 write!(f, "{target} is changed")
             }
             Act::Delete(target) => write!(f, "{target} is deleted"),
+            Act::Order(application, order) => write!(f, "Application {application} {order}"),
             Act::Label {
                 cluster,
                 key,

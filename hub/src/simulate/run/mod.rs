@@ -14,6 +14,7 @@ mod coherent;
 mod drive;
 mod look;
 mod objects;
+mod order;
 mod outcome;
 mod overlaps;
 mod panics;
@@ -26,11 +27,13 @@ mod stage;
 
 pub use act::{Act, Check, Fault, Look, Target};
 pub use agree::agreement;
+pub use order::Order;
 pub use outcome::{Event, Failure, Missed, Outcome};
 pub use random::random;
 pub use resume::Resume;
 pub use sample::{
-    application, as_service, bundle_by_hand, in_turns, once, with_flags, with_image, without_config,
+    application, as_service, bearing, bundle_by_hand, in_turns, once, placed_by, then_step, waiting_for,
+    with_flags, with_image, without_config,
 };
 pub use script::{Cue, LOOKED, Script, Until};
 

@@ -79,6 +79,11 @@ impl Stage {
             }
             Act::PatchStatus(target, patch) => objects::patch(&self.fleet, target, patch, true).await,
             Act::Delete(target) => objects::delete(&self.fleet, target).await,
+            Act::Order(application, order) => match order.give(&self.fleet, application).await {
+                Ok(true) => Ok(()),
+                Ok(false) => return None,
+                Err(error) => Err(error),
+            },
             Act::Label { cluster, key, value } => {
                 let patch = json!({"metadata": {"labels": {key: value}}});
                 objects::patch(&self.fleet, &super::Target::cluster(cluster), &patch, false).await

@@ -1,8 +1,9 @@
 //! Scripts with random faults.
 
 use super::{
-    Act, Fault, LOOKED, Look, Script, Target, Until, agreement, application, as_service, bundle_by_hand,
-    in_turns, once, with_flags, with_image, without_config,
+    Act, Fault, LOOKED, Look, Order, Resume, Script, Target, Until, agreement, application, as_service,
+    bearing, bundle_by_hand, in_turns, once, placed_by, then_step, waiting_for, with_flags, with_image,
+    without_config,
 };
 use crate::simulate::{
     HUB, MemberSpec, OTHER_HUB,
@@ -13,7 +14,12 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
-use roundhouse_api::{application::Application, cluster::Leave, names::annotation};
+use roundhouse_api::{
+    application::{Application, StepPhase},
+    cluster::Leave,
+    decision::Decision,
+    names::{annotation, decision_name},
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -31,6 +37,9 @@ const RESTS: Duration = Duration::from_secs(30);
 const APPLICATIONS: [&str; 3] = ["one", "two", "three"];
 const STEPS: [&str; 2] = ["east", "west"];
 
+/// Steps wait for so many clusters at most by number.
+const MOST_AWAITED: usize = 6;
+
 /// A cluster that nothing else is done to: it may leave.
 const LEAVES: &str = "west-10";
 
@@ -38,8 +47,10 @@ const LEAVES: &str = "west-10";
 /// them, and one end of the hub. One in four has two hubs. The second application is a `webservice` with traits, and is delivered
 /// three clusters at a time; in half of them the third one is applied once, so that its removals have to be confirmed, and in half
 /// of them a step of it brings an object of its own. Clusters lose a label that counts and get it back, join, leave, and are
-/// restored from a backup; somebody writes in them; an application is deleted, and so is what was decided. After the last of it everything has to be delivered
-/// within 15 minutes, and every cluster has what its Bundles say.
+/// restored from a backup; somebody writes in them; an application is deleted, and so is what was decided. In many the steps wait for
+/// what clusters report, for a time or for a person, go by a Placement that changes, or bear few clusters that fail; runs are paused,
+/// terminated and begun anew. After the last of it everything has to be delivered within 15 minutes, and every cluster has what its
+/// Bundles say.
 pub fn random(seed: u64) -> Script {
     let mut dice = Dice::new(seed, "script");
     let mut script = Script::of_regions(EACH, &["east", "west"]);
@@ -65,7 +76,11 @@ pub fn random(seed: u64) -> Script {
             *third = with_flags(third, "east");
         }
     }
-    script.applications.clone_from(&applications);
+    let mut flow = Dice::new(seed, "workflow");
+    let (placement, gates) = flows(&mut flow, &mut applications);
+    script.applications.extend(placement.clone());
+    script.applications.extend(applications.iter().cloned());
+    script.resumes = gates.into_iter().map(|step| approved(&step)).collect();
     let mut names = script.names();
     names.retain(|name| name != LEAVES);
     let mut cues: Vec<(Duration, Act)> = Vec::new();
@@ -99,13 +114,17 @@ pub fn random(seed: u64) -> Script {
         let lasting = dice.between(&(Duration::from_secs(2)..=Duration::from_secs(45)));
         cues.extend([(when, first), (when + lasting, then)]);
     }
+    for (when, act) in orders(&mut flow, placement.as_ref(), &names) {
+        cues.push((when, act));
+    }
     // What still runs where it is no longer wanted is kept until somebody says that it may go; and so is what moves away because
     // nobody saw a Decision go, so that it was made without knowing who had what.
     script.held_waits = loses;
-    script.helps = match loses {
-        true => Some(confirms(&APPLICATIONS)),
-        false => applied_once.then(|| confirms(&["three"])),
-    };
+    script.helps = Some(match (loses, applied_once) {
+        (true, _) => helps(&APPLICATIONS),
+        (false, true) => helps(&["three"]),
+        (false, false) => helps(&[]),
+    });
     cues.sort_by_key(|(at, _)| *at);
     for (at, act) in cues {
         script = script.at(at, act);
@@ -119,12 +138,148 @@ pub fn random(seed: u64) -> Script {
     })
 }
 
-/// Somebody looks at applications and confirms the removals that wait for them, if there are any.
-fn confirms(names: &'static [&'static str]) -> Look {
+/// What the first two applications do between their placing steps, and what they wait for; a Placement of one of them, and the steps
+/// that wait for a person. Drawn apart, so that what befalls whom is drawn as it was without.
+fn flows(dice: &mut Dice, applications: &mut [Value]) -> (Option<Value>, Vec<String>) {
+    let (mut placement, mut gates) = (None, Vec::new());
+    for application in applications.iter_mut().take(2) {
+        if dice.happens(300) {
+            *application = waiting_for(application, "west", json!({"until": {"ready": "70%"}}));
+        }
+        if dice.happens(200) {
+            let until = format!("fleet.ready >= {MOST_AWAITED}");
+            *application = waiting_for(application, "east", json!({"until": until}));
+        }
+        if dice.happens(500) {
+            let untils = [
+                json!({"ready": "100%"}),
+                json!({"ready": "80%"}),
+                json!({"ready": 3}),
+                json!("fleet.ready == fleet.clusters"),
+                json!("fleet.applied >= 5"),
+            ];
+            let until = dice.pick(&untils).cloned().unwrap_or_default();
+            // Of the one before, or of all that have begun.
+            let properties = match dice.happens(500) {
+                true => json!({"until": until, "steps": ["east"]}),
+                false => json!({"until": until}),
+            };
+            let wait = json!({"name": "look", "type": "wait", "properties": properties});
+            *application = then_step(&waiting_for(application, "east", json!("applied")), "east", wait);
+        }
+        match dice.below(6) {
+            0 => {
+                let bake = json!({"name": "bake", "type": "suspend", "properties": {"duration": "15s"}});
+                *application = then_step(application, "east", bake);
+            }
+            1 => {
+                let name = application.pointer("/metadata/name").and_then(Value::as_str);
+                let gate = format!("{}-gate", name.unwrap_or_default());
+                let step = json!({"name": gate, "type": "suspend"});
+                *application = then_step(application, "east", step);
+                gates.push(gate);
+            }
+            _ => {}
+        }
+        if dice.happens(250) {
+            let failed = u32::try_from(dice.below(3)).unwrap_or(0);
+            *application = bearing(application, failed);
+        }
+    }
+    if dice.happens(250)
+        && let Some(first) = applications.first_mut()
+        && let Some((changed, of)) = placed_by(first, "east", "where")
+    {
+        *first = changed;
+        placement = Some(of);
+    }
+    (placement, gates)
+}
+
+/// Somebody approves a step of the application by whose name it is called.
+fn approved(step: &str) -> Resume {
+    let application = step.trim_end_matches("-gate").to_owned();
+    Resume {
+        step: step.to_owned(),
+        applications: vec![["default".to_owned(), application]],
+        from: Duration::from_secs(30),
+    }
+}
+
+/// What people say to runs; changes of a Placement; and writes that clusters refuse, so that something fails there for a while.
+fn orders(dice: &mut Dice, placement: Option<&Value>, names: &[String]) -> Vec<(Duration, Act)> {
+    let mut cues = Vec::new();
+    let lasting = |dice: &mut Dice| dice.between(&(Duration::from_secs(2)..=Duration::from_secs(45)));
+    for _ in 0..dice.below(3) {
+        let when = dice.between(&(Duration::ZERO..=BUSY));
+        let of = dice.pick(&APPLICATIONS[..2]).copied().unwrap_or("one");
+        let say = |order| Act::Order(of.to_owned(), order);
+        match dice.below(4) {
+            0 => {
+                let then = when + lasting(dice);
+                cues.extend([(when, say(Order::Suspend)), (then, say(Order::Resume))]);
+            }
+            1 => {
+                let then = when + lasting(dice);
+                cues.extend([(when, say(Order::Terminate)), (then, say(Order::Restart))]);
+            }
+            2 => cues.push((when, say(Order::Restart))),
+            _ => {
+                let from = ["east", "west", "look", "bake"];
+                let from = dice.pick(&from).copied().unwrap_or("east");
+                cues.push((when, say(Order::RestartFrom(from.to_owned()))));
+            }
+        }
+    }
+    if let Some(placement) = placement {
+        let mut other = placement.clone();
+        if let Some(share) = other.pointer_mut("/spec/placement/0/replicas") {
+            *share = json!("30%");
+        }
+        let when = dice.between(&(Duration::ZERO..=BUSY));
+        let then = when + lasting(dice);
+        cues.extend([(when, Act::Apply(other)), (then, Act::Apply(placement.clone()))]);
+    }
+    if dice.happens(400) {
+        let refused = Effect::Answer {
+            code: 403,
+            retry_after: None,
+        };
+        let who = Parties::These(some(dice, names).into_iter().collect());
+        let on = On::all_of(who).to(Side::Member).that(Asks::Write);
+        let kinds = ["/configmaps", "/deployments"];
+        let on = on.at(dice.pick(&kinds).copied().unwrap_or("/configmaps"));
+        let when = dice.between(&(Duration::ZERO..=BUSY));
+        let rule = Fault::Network(Rule::always(on, refused));
+        cues.push((when, Act::for_a_while(rule, lasting(dice))));
+    }
+    cues
+}
+
+/// Somebody looks at applications: confirms the removals that wait in those of these names, lets go on what stands still, and begins
+/// anew what has ended without success, or waits for more clusters than it was placed on when few were there.
+fn helps(confirmed: &'static [&'static str]) -> Look {
     Look::new(move |fleet| {
         Box::pin(async move {
             let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
-            for name in names {
+            for name in APPLICATIONS {
+                let found = api.get(name).await.ok();
+                let run = found.and_then(|found| found.status?.workflow);
+                let decisions: Api<Decision> = Api::namespaced(fleet.hub_client(), "default");
+                let decided = decisions.get(&decision_name(name, "east")).await.ok();
+                let few = decided.is_some_and(|decision| decision.spec.clusters.len() < MOST_AWAITED);
+                let order = run.and_then(|run| match (run.finished, run.status) {
+                    (true, Some(StepPhase::Failed)) => Some(Order::Restart),
+                    (false, _) if run.suspend && run.paused => Some(Order::Resume),
+                    // Where the step places anew it may be on more.
+                    (false, _) if few => Some(Order::RestartFrom("east".to_owned())),
+                    _ => None,
+                });
+                if let Some(order) = order {
+                    drop(order.give(fleet, name).await);
+                }
+            }
+            for name in confirmed {
                 let found = api.get(name).await.ok();
                 if let Some(held) = found.and_then(|found| found.status?.held_deletes) {
                     let patch =

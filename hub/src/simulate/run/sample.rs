@@ -133,6 +133,57 @@ pub fn in_turns(application: &Value, at_a_time: u32) -> Value {
     application
 }
 
+/// The same application, with one more step behind the step of this name.
+pub fn then_step(application: &Value, after: &str, step: Value) -> Value {
+    let mut application = application.clone();
+    let steps = application.pointer_mut("/spec/workflow/steps");
+    if let Some(steps) = steps.and_then(Value::as_array_mut) {
+        let behind = steps.iter().position(|step| step["name"] == after);
+        steps.insert(behind.map_or(steps.len(), |at| at + 1), step);
+    }
+    application
+}
+
+/// The properties of the step of this name.
+fn properties<'a>(application: &'a mut Value, step: &str) -> Option<&'a mut Value> {
+    let steps = application.pointer_mut("/spec/workflow/steps")?.as_array_mut()?;
+    let found = steps.iter_mut().find(|one| one["name"] == step)?;
+    found.get_mut("properties")
+}
+
+/// The same application, whose step of this name waits for this.
+pub fn waiting_for(application: &Value, step: &str, wait: Value) -> Value {
+    let mut application = application.clone();
+    if let Some(properties) = properties(&mut application, step) {
+        properties["wait"] = wait;
+    }
+    application
+}
+
+/// The same application, whose steps fail when more clusters than this have failed.
+pub fn bearing(application: &Value, failed: u32) -> Value {
+    let mut application = application.clone();
+    let steps = application.pointer_mut("/spec/workflow/steps");
+    for step in steps.and_then(Value::as_array_mut).into_iter().flatten() {
+        if step["type"] == "deploy" {
+            step["properties"]["maxFailedClusters"] = json!(failed);
+        }
+    }
+    application
+}
+
+/// The same application, whose step of this name is placed by a Placement of this name; and that Placement. `None` if there is no such
+/// step.
+pub fn placed_by(application: &Value, step: &str, placement: &str) -> Option<(Value, Value)> {
+    let mut application = application.clone();
+    let own = properties(&mut application, step)?.as_object_mut()?;
+    let rules = own.remove("placement")?;
+    own.insert("placementRef".to_owned(), json!({"name": placement}));
+    let placement = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Placement",
+        "metadata": {"name": placement, "namespace": "default"}, "spec": {"placement": rules}});
+    Some((application, placement))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

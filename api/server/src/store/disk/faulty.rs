@@ -58,6 +58,8 @@ struct Model {
     failing_syncs: u64,
     syncs: u64,
     failures: DiskFailures,
+    /// Whether the machine stops at the next sync.
+    stops_at_sync: bool,
 }
 
 /// How often a disk has failed.
@@ -90,6 +92,9 @@ fn stopped() -> io::Error {
 impl Model {
     /// An error if a sync is to fail.
     fn may_sync(&mut self) -> io::Result<()> {
+        if self.stops_at_sync {
+            return Err(stopped());
+        }
         if self.failing_syncs == 0 {
             return Ok(());
         }
@@ -139,6 +144,11 @@ impl FaultyDisk {
     /// Stops the machine after so many bytes written and other steps.
     pub fn stop_after(&self, fuel: u64) {
         self.0.lock().fuel = Some(fuel);
+    }
+
+    /// Stops the machine at the next sync, if it has not stopped before: what was written since the last one is not synced.
+    pub fn stop_at_sync(&self) {
+        self.0.lock().stops_at_sync = true;
     }
 
     /// Lets one sync fail. As on Linux, the next one says nothing of what that one lost.
@@ -202,6 +212,20 @@ impl FaultyDisk {
             names,
             ..Model::default()
         })))
+    }
+
+    /// Whether a file of this disk, which `before` has become by a crash, is neither as it was synced nor as it was written: a write
+    /// was torn.
+    pub fn is_torn(&self, before: &Self) -> bool {
+        let (after, before) = (self.0.lock(), before.0.lock());
+        let mut both = after
+            .names
+            .iter()
+            .filter_map(|(name, found)| Some((found, before.names.get(name)?)));
+        both.any(|(found, was)| {
+            let (found, was) = (found.lock(), was.lock());
+            found.now != was.synced && found.now != was.now
+        })
     }
 
     /// A disk of its own with the same files.

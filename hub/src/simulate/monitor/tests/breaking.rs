@@ -18,6 +18,8 @@ use std::{
 };
 use tokio::time::advance;
 
+const REVISION: At<'_> = (HUB, "applicationrevisions.core.oam.dev", "default", "web-v1");
+
 fn with(mut object: Value, pointer: &str, value: Value) -> Value {
     *object.pointer_mut(pointer).unwrap() = value;
     object
@@ -1139,6 +1141,9 @@ fn p7_a_step_that_passes_on_anything_but_its_own_evidence_is_told() {
         let world = World::delivered();
         let placement = (HUB, "placements.roundhouse.dev", "default", "p");
         world.put(None, placement, &json!({"metadata": {"name": "p", "uid": "p"}}));
+        let refers = json!([{"type": "deploy", "properties": {"placementRef": {"name": "p"}}}]);
+        let refers = with(revision(), "/spec/application/workflow/steps", refers);
+        world.put(Some(&world.hub), REVISION, &refers);
         let mut earlier = with_report(bundle(2), 2, "Ready");
         earlier["spec"]["revision"] = json!("web-v0");
         let image = "/spec/workload/manifests/0/spec/template/spec/containers/0/image";
@@ -1344,6 +1349,89 @@ fn p7_an_agent_that_reports_what_its_cluster_never_was_is_told() {
     world.holds();
 }
 
+/// An application of one step that places and one that waits, on c1 and c2; of c2 only, `ready` says whether it has reported so.
+fn waiting(until: &Value, wait: &str, ready: bool) -> World {
+    let world = World::delivered();
+    let place = json!({"type": "deploy", "properties": {"placement": [{"replicas": "100%"}], "wait": wait}});
+    let steps = json!([place, {"name": "look", "type": "wait", "properties": {"until": until}}]);
+    let revision = with(revision(), "/spec/application/workflow/steps", steps);
+    world.put(Some(&world.hub), REVISION, &revision);
+    let both = with(decision(&[C1], 2), "/spec/clusters", json!([C1, "c2"]));
+    world.put(Some(&world.hub), DECISION, &both);
+    let (namespace, second) = bundle_of("c2");
+    let at = (BUNDLE.0, BUNDLE.1, namespace.as_str(), BUNDLE.3);
+    world.put(Some(&world.hub), at, &second);
+    if ready {
+        world.put(None, at, &with_report(second, 1, "Ready"));
+    }
+    world
+}
+
+fn looks(first: &str, look: &str) -> Value {
+    let mut run = workflow(first);
+    let steps = run["steps"].as_array_mut().unwrap();
+    steps.push(json!({"name": "look", "type": "wait", "phase": look}));
+    application(&run)
+}
+
+#[test]
+fn p7_a_step_that_waits_passes_on_what_its_own_clusters_have_shown() {
+    let none = "c2: nothing was reported of generation 1 that shows it";
+    for (until, ready, words) in [
+        (json!({"ready": "100%"}), true, None),
+        (json!({"ready": "100%"}), false, Some(none)),
+        (json!({"ready": "50%"}), false, None),
+        (json!({"ready": "51%"}), false, Some(none)),
+        (json!({"ready": 1}), false, None),
+        (json!({"ready": 2}), false, Some(none)),
+        (json!("fleet.ready >= 2"), false, Some(none)),
+        (json!("fleet.ready == fleet.clusters"), false, Some(none)),
+        (json!("fleet.applied >= 2"), false, Some(none)),
+        (json!("fleet.applied >= 1"), false, None),
+        // What else an expression asks for may hold of any clusters.
+        (json!("fleet.waiting >= 1"), false, None),
+    ] {
+        let world = waiting(&until, "none", ready);
+        world.put(Some(&world.hub), APPLICATION, &looks("succeeded", "running"));
+        world.put(Some(&world.hub), APPLICATION, &looks("succeeded", "succeeded"));
+        match words {
+            None => world.holds(),
+            Some(words) => world.breaks(Promise::P7, APPLICATION, words),
+        }
+    }
+    // Of a step that the run has not come to nobody is asked, nor of one that it passes over; and of nobody nothing holds.
+    for first in ["pending", "skipped"] {
+        let world = waiting(&json!({"ready": "1%"}), "none", true);
+        world.put(Some(&world.hub), APPLICATION, &looks(first, "running"));
+        world.put(Some(&world.hub), APPLICATION, &looks(first, "succeeded"));
+        world.breaks(Promise::P7, APPLICATION, "of 0 clusters");
+    }
+}
+
+#[test]
+fn p7_what_a_step_counts_has_been_sent_to_all() {
+    for (until, sent) in [
+        (json!({"ready": "50%"}), false),
+        (json!("fleet.failed == 0"), false),
+        (json!("fleet.failed == 0"), true),
+    ] {
+        let world = waiting(&json!({"ready": 1}), "none", true);
+        let place = json!({"type": "deploy", "properties": {"placement": [{"replicas": "100%"}], "wait": {"until": until}}});
+        let revision = with(revision(), "/spec/application/workflow/steps", json!([place]));
+        world.put(Some(&world.hub), REVISION, &revision);
+        if !sent {
+            let all = with(decision(&[C1], 2), "/spec/clusters", json!([C1, "c2", "c3"]));
+            world.put(Some(&world.hub), DECISION, &all);
+        }
+        world.put(Some(&world.hub), APPLICATION, &application(&running()));
+        world.put(Some(&world.hub), APPLICATION, &application(&passed()));
+        match sent {
+            true => world.holds(),
+            false => world.breaks(Promise::P7, APPLICATION, "c3: there is no Bundle"),
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn p7_a_step_of_an_object_passes_when_every_cluster_has_it_that_it_is_for() {
     let of = |selector: Value| {
@@ -1434,6 +1522,106 @@ fn p8_more_clusters_under_way_than_there_may_be_are_told() {
             at,
             "at most 1 clusters of step step-0 under way; found c3 beside {\"c2\"}",
         );
+    }
+}
+
+/// A Bundle of the revision before is there, and the hub makes this of it.
+fn changed(world: &World, at: At<'_>, bundle: Value) -> Value {
+    world.put(None, at, &with(bundle.clone(), "/spec/revision", json!("web-v0")));
+    let bundle = with(bundle, "/metadata/generation", json!(2));
+    world.put(Some(&world.hub), at, &bundle);
+    bundle
+}
+
+#[test]
+fn p8_what_comes_to_further_clusters_when_the_step_has_stopped_is_told() {
+    let failed = |reason: &str| {
+        let mut run = workflow("failed");
+        run["steps"][0]["reason"] = json!(reason);
+        run
+    };
+    let with = |mut run: Value, changes: Value| {
+        run.as_object_mut()
+            .unwrap()
+            .extend(changes.as_object().unwrap().clone());
+        run
+    };
+    let ended = json!({"finished": true, "status": "failed"});
+    let paused = json!({"suspend": true, "paused": true, "status": "suspending"});
+    for (run, words) in [
+        (running(), None),
+        // It is tried again.
+        (failed("Execute"), None),
+        (failed("Action"), Some("the step has failed")),
+        (with(running(), ended), Some("the run has ended")),
+        (with(workflow("suspending"), paused), Some("the run is paused")),
+    ] {
+        let world = World::delivered();
+        world.put(Some(&world.hub), APPLICATION, &application(&run));
+        // Of one that is not there nobody knows whether it ever was.
+        let (namespace, second) = bundle_of("c2");
+        let at = (BUNDLE.0, BUNDLE.1, namespace.as_str(), BUNDLE.3);
+        world.put(Some(&world.hub), at, &second);
+        world.holds();
+        let (namespace, third) = bundle_of("c3");
+        let at = (BUNDLE.0, BUNDLE.1, namespace.as_str(), BUNDLE.3);
+        let third = changed(&world, at, third);
+        match words {
+            None => world.holds(),
+            Some(words) => world.breaks(Promise::P8, at, words),
+        }
+        // Who has had it may get it again.
+        let again = self::with(third, "/metadata/generation", json!(3));
+        let broken = world.monitor.broken().len();
+        world.put(Some(&world.hub), at, &again);
+        assert_eq!(world.monitor.broken().len(), broken);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn p8_a_step_that_goes_on_when_too_many_of_its_clusters_have_failed_is_told() {
+    let report = |phase: &str, applied: u32| {
+        let mut bundle = with_report(bundle(1), 1, phase);
+        bundle["status"]["counts"] = json!({"total": 2, "applied": applied, "ready": 0, "failed": 1});
+        bundle
+    };
+    let known = 400;
+    for (most, wait, phase, long, words) in [
+        (0, "ready", "Failed", known, Some("at most 0 failed clusters")),
+        (1, "ready", "Failed", known, None),
+        // The hub may not have heard it yet.
+        (0, "ready", "Failed", 60, None),
+        (0, "ready", "Progressing", known, None),
+        (0, "applied", "Failed", known, Some("at most 0 failed clusters")),
+        // All of it is applied: that is what the step waits for.
+        (0, "applied", "Unhealthy", known, None),
+    ] {
+        let world = World::delivered();
+        let step = json!({"type": "deploy", "properties": {"placement": [{"replicas": "100%"}], "wait": wait,
+            "maxFailedClusters": most}});
+        let revision = with(revision(), "/spec/application/workflow/steps", json!([step]));
+        world.put(Some(&world.hub), REVISION, &revision);
+        let all = with(decision(&[C1], 2), "/spec/clusters", json!([C1, "c2"]));
+        world.put(Some(&world.hub), DECISION, &all);
+        world.put(Some(&world.hub), APPLICATION, &application(&running()));
+        let report = match phase {
+            "Unhealthy" => {
+                let mut report = report("Failed", 2);
+                report["status"]["conditions"] = json!([{"type": "Applied", "status": "True", "reason": "Applied",
+                    "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+                report
+            }
+            phase => report(phase, 1),
+        };
+        world.put(Some(&agent()), BUNDLE, &report);
+        advance(Duration::from_secs(long)).await;
+        let (namespace, second) = bundle_of("c2");
+        let at = (BUNDLE.0, BUNDLE.1, namespace.as_str(), BUNDLE.3);
+        changed(&world, at, second);
+        match words {
+            None => world.holds(),
+            Some(words) => world.breaks(Promise::P8, at, words),
+        }
     }
 }
 
