@@ -257,10 +257,14 @@ async fn what_was_decided_and_not_sent_before_a_run_stopped_is_not_sent() {
     let image_of = async |world: &World, cluster: &str| world.dispatched("app").await[cluster].1.clone();
     for terminated in [false, true] {
         let mut world = World::new(&FOUR).await;
-        world.apply("app", app("nginx:1", &[all.clone()])).await;
+        world
+            .apply("app", app("nginx:1", std::slice::from_ref(&all)))
+            .await;
         world.until_phase("app", ApplicationPhase::Running).await;
         world.asked.refuse(Some(SECOND));
-        world.apply("app", app("nginx:2", &[all.clone()])).await;
+        world
+            .apply("app", app("nginx:2", std::slice::from_ref(&all)))
+            .await;
         world
             .until("app", "the others have it", async |world: &World| {
                 (image_of(world, "c4").await == "nginx:2").then_some(())
