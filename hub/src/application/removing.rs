@@ -81,6 +81,7 @@ pub(super) fn judge(
     };
     let owed: Vec<LetGo> = owed(app, observed, fleet).into_iter().filter(may_go).collect();
     let clusters = observed.keys().chain(objects.bundles().map(|b| &b.cluster));
+    let clusters = clusters.filter(|cluster| !fleet.is_leaving(cluster));
     let clusters = clusters.chain(owed.iter().map(|note| &note.cluster));
     let clusters: BTreeSet<&String> = clusters.collect();
     let held: BTreeSet<&String> = staying.iter().map(|b| &b.cluster).collect();
@@ -635,6 +636,24 @@ mod tests {
                 bundle.deleting = true;
                 bundle.status = Some(Arc::new(serde_json::from_value(said).unwrap()));
             });
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_leaves_is_none_of_those_that_hold_an_application() {
+        for leaves in [false, true] {
+            let mut judging = Judging::of(20);
+            judging
+                .plan
+                .surplus
+                .retain(|(namespace, _)| ["cluster-c001", "cluster-c002"].contains(&namespace.as_str()));
+            if leaves {
+                let mut cluster = Cluster::new("c019", Default::default());
+                cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+                judging.cache.put_cluster(&cluster);
+            }
+            // Two of twenty are as many as may go; of nineteen they are more.
+            assert_eq!(judging.judge().held.is_some(), leaves);
         }
     }
 

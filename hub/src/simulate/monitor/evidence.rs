@@ -297,6 +297,11 @@ fn begins(commit: &Commit, model: &Model, found: &mut Found<'_>) {
                 && decision.clusters.iter().any(|placed| placed == cluster)
         })
     };
+    // Nor is one that has vanished told from one that an earlier run of this revision has decided on and never made: it is made again.
+    let decided_before = own().any(|decision| decision.step == *step && decision.revision == revision);
+    if commit.before.is_none() && decided_before {
+        return;
+    }
     let had = own().any(|decision| decision.step == *step && decision.revision != revision);
     let mut decided = own().filter(|decision| decision.revision == revision);
     let comes_from = had && decided.any(|decision| has_begun(&decision.step));

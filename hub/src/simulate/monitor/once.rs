@@ -163,7 +163,9 @@ impl Once {
         }
         // Nothing is made of an object that only gets another version, so that no deletion finds it that comes late; once.
         if is_outdated(commit) {
-            let effect = self.effects.get_mut(&place);
+            // Of what comes late, or once more, the agent may know nothing.
+            let late = commit.asked.as_ref().is_some_and(|asked| asked.overdue.is_some());
+            let effect = self.effects.get_mut(&place).filter(|_| !late);
             if effect.is_none_or(|effect| !std::mem::replace(&mut effect.outdated, true)) {
                 return;
             }

@@ -279,19 +279,22 @@ fn p3_a_second_change_of_an_object_by_one_generation_is_told() {
 #[test]
 fn p3_another_version_alone_is_no_change() {
     let image = "/spec/template/spec/containers/0/image";
-    // How often it gets another version, by agents that are started anew, whether it says so, and whether it is otherwise, too.
-    for (times, anew, says, image_too, holds) in [
-        (1, false, true, false, true),
-        (2, false, true, false, false),
-        (2, true, true, false, true),
-        (1, false, false, false, false),
-        (1, false, true, true, false),
+    // How often it gets another version, the first time by a request that comes late or by agents that are started anew, whether it
+    // says so, and whether it is otherwise, too.
+    for (times, late, anew, says, image_too, holds) in [
+        (1, false, false, true, false, true),
+        (2, false, false, true, false, false),
+        (2, true, false, true, false, true),
+        (3, true, false, true, false, false),
+        (2, false, true, true, false, true),
+        (1, false, false, false, false, false),
+        (1, false, false, true, true, false),
     ] {
         let world = World::delivered();
         world.put(Some(&world.hub), BUNDLE, &bundle(2));
         world.put(Some(&agent()), LEDGER, &ledger(2));
         world.put(Some(&agent()), DEPLOYMENT, &deployment("web:1"));
-        for _ in 0..times {
+        for time in 0..times {
             if anew {
                 world.note(&Note::Started(C1.into()));
             }
@@ -302,7 +305,9 @@ fn p3_another_version_alone_is_no_change() {
             if image_too {
                 outdated = with(outdated, image, json!("web:2"));
             }
+            world.overdue.store(late && time == 0, Ordering::Relaxed);
             world.put(Some(&agent()), DEPLOYMENT, &outdated);
+            world.overdue.store(false, Ordering::Relaxed);
         }
         match holds {
             true => world.holds(),
