@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(crate) struct Unanswered {
     /// A request may still make them.
     open: Mutex<Lately<ObjectKey, Sender>>,
-    /// A request has made them.
+    /// A request to make them was answered, or given up.
     made: Mutex<Lately<ObjectKey, Sender>>,
 }
 
@@ -60,9 +60,8 @@ impl Unanswered {
         };
         let before = note(&self.open);
         let answer = request.await;
-        if answer.is_ok() {
-            note(&self.made);
-        }
+        // Of one that was refused, too: something on the way may have repeated it, and nobody refuse that.
+        note(&self.made);
         match before {
             _ if answer.as_ref().is_err_and(CallError::is_undecided) => drop(note(&self.open)),
             Some(earlier) => drop(self.open.lock().put(key.clone(), earlier)),
@@ -88,7 +87,7 @@ impl Unanswered {
         self.open.lock().get(key).cloned()
     }
 
-    /// Whether this agent made the object so lately that what it sent may be repeated, and as whom.
+    /// Whether this agent has asked for the object so lately that what it sent may be repeated, and as whom.
     pub(crate) fn made_lately(&self, key: &ObjectKey) -> Option<Sender> {
         self.made.lock().get(key).cloned()
     }
@@ -151,6 +150,18 @@ mod tests {
             assert_eq!(unanswered.may_make(&key("b")), None);
             tokio::time::advance(ARRIVES_WITHIN).await;
             assert_eq!(unanswered.may_make(&key("a")), None, "{words}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_asked_for_may_come_once_more_whatever_was_answered() {
+        for said in [Ok(()), answer(403), answer(409), answer(500)] {
+            let (unanswered, words) = (Unanswered::default(), format!("{said:?}"));
+            let _ = unanswered.watch(&key("a"), None, async { said }).await;
+            assert!(unanswered.made_lately(&key("a")).is_some(), "{words}");
+            assert_eq!(unanswered.made_lately(&key("b")), None, "{words}");
+            tokio::time::advance(ARRIVES_WITHIN).await;
+            assert_eq!(unanswered.made_lately(&key("a")), None, "{words}");
         }
     }
 

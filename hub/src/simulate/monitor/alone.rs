@@ -208,10 +208,16 @@ impl Alone {
         let later = is_of_before.then_some(&held.contents).into_iter().flatten();
         let contents = held.contents_of(ledger.spec.epoch).iter().chain(later);
         let mut early = contents.filter(|(_, content)| content.at <= since);
+        // A request that comes late goes by what its agent followed when it sent it.
+        let overdue = commit.asked.as_ref().and_then(|asked| asked.overdue);
+        let follows = overdue.and_then(|by| {
+            let sent = commit.at.saturating_sub(by);
+            model.followed((&commit.server, name), &ledger.spec.bundle_uid, sent)
+        });
+        let follows = follows.unwrap_or(ledger.spec.generation);
         Some(early.any(|(generation, content)| {
             let lacks = !content.carries(&key.table, &key.namespace, &key.name);
-            let followed = *generation == ledger.spec.generation
-                || (is_of_before && *generation > ledger.spec.generation);
+            let followed = *generation == follows || (is_of_before && *generation > ledger.spec.generation);
             content.spec.deletion.is_some() || (followed && lacks)
         }))
     }
