@@ -272,14 +272,7 @@ async fn what_was_decided_and_not_sent_before_a_run_stopped_is_not_sent() {
             .await;
         assert_eq!(image_of(&world, "c2").await, "nginx:1");
         match terminated {
-            false => {
-                world
-                    .patch_status("app", json!({"workflow": {"suspend": true}}))
-                    .await;
-                world
-                    .until_phase("app", ApplicationPhase::WorkflowSuspending)
-                    .await;
-            }
+            false => world.suspend("app").await,
             true => {
                 world.terminate("app").await;
                 world

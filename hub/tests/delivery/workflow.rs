@@ -317,12 +317,7 @@ async fn few_clusters_are_under_way_at_a_time() {
                     .then_some(())
             })
             .await;
-        world
-            .patch_status("app", json!({"workflow": {"suspend": true}}))
-            .await;
-        world
-            .until_phase("app", ApplicationPhase::WorkflowSuspending)
-            .await;
+        world.suspend("app").await;
         world.rest().await;
         kill(&mut world, killed).await;
         let new = world

@@ -339,6 +339,13 @@ impl World {
             .unwrap();
     }
 
+    /// Pauses a run, and waits until the hub has taken that up.
+    pub(crate) async fn suspend(&self, name: &str) {
+        self.patch_status(name, json!({"workflow": {"suspend": true}}))
+            .await;
+        self.until_phase(name, ApplicationPhase::WorkflowSuspending).await;
+    }
+
     /// Ends a run.
     pub(crate) async fn terminate(&self, name: &str) {
         self.patch_status(name, json!({"workflow": {"terminated": true}}))

@@ -16,7 +16,7 @@ use roundhouse_api::{
     bundle::{APPLIED, Bundle, BundlePhase, BundleStatus},
     cluster::Cluster,
     condition,
-    names::{cluster_of_namespace, decision_name, label, step_of_bundle},
+    names::{cluster_of_namespace, label, step_of_bundle},
     placement::PlacementSpec,
 };
 use serde_json::Value;
@@ -328,12 +328,7 @@ impl Run<'_> {
     /// A placing step: by its Decision, and by what each of its clusters has reported.
     fn placed(&self, step: &str, deploy: &DeployStep) -> Judged {
         let (of, _) = self.revision;
-        let key = (
-            self.namespace.into(),
-            decision_name(self.name, step).as_str().into(),
-        );
-        let decided = self.model.decisions.get(&key);
-        let Some(decision) = decided.or_else(|| self.model.deleted.get(&key)) else {
+        let Some(decision) = self.model.decided(self.namespace, self.name, step) else {
             return Err(("a Decision".to_owned(), "there is none".to_owned()));
         };
         if decision.revision != of {
@@ -375,12 +370,7 @@ impl Run<'_> {
             let is_named = steps.is_empty() || steps.contains(&step.name);
             is_named && step.kind.deploy().is_some() && self.begun.contains(step.name.as_str())
         });
-        let decided = placing.filter_map(|step| {
-            let name = decision_name(self.name, &step.name);
-            let key = (self.namespace.into(), name.as_str().into());
-            let decided = self.model.decisions.get(&key);
-            decided.or_else(|| self.model.deleted.get(&key))
-        });
+        let decided = placing.filter_map(|step| self.model.decided(self.namespace, self.name, &step.name));
         let clusters: BTreeSet<&String> = decided.flat_map(|decision| &decision.clusters).collect();
         is_shown(until, clusters.len(), |wait| {
             self.lacking(clusters.iter().copied(), wait)

@@ -24,7 +24,7 @@ use roundhouse_api::{
     condition,
     decision::{Decision, DecisionSpec},
     ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry},
-    names::{annotation, cluster_namespace, cluster_of_namespace},
+    names::{annotation, cluster_namespace, cluster_of_namespace, decision_name},
     revision::ApplicationRevision,
 };
 use roundhouse_apiserver::{Key, Record, Store};
@@ -63,7 +63,7 @@ const SCALERS: &str = "horizontalpodautoscalers.autoscaling";
 pub(super) const LEASES: &str = "leases.coordination.k8s.io";
 
 /// So long a hub may not have heard what its API server has: its watch was silent.
-const BEHIND: Duration = Duration::from_secs(READ_TIMES_OUT.as_secs() + 60);
+pub(super) const BEHIND: Duration = Duration::from_secs(READ_TIMES_OUT.as_secs() + 60);
 /// No list is as it was longer ago, in any run.
 const STALE: Duration = Duration::from_secs(90);
 
@@ -540,6 +540,12 @@ impl Model {
             at.saturating_sub(*since) >= BEHIND
                 || from_first.is_some_and(|first| at.saturating_sub(first) >= STALE)
         })
+    }
+
+    /// What was decided for a step of an application, also where somebody has deleted that.
+    pub(super) fn decided(&self, namespace: &str, application: &str, step: &str) -> Option<&DecisionSpec> {
+        let key = (namespace.into(), decision_name(application, step).as_str().into());
+        self.decisions.get(&key).or_else(|| self.deleted.get(&key))
     }
 
     /// The Bundles of an application that are there, with their clusters.

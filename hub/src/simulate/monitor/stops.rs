@@ -4,10 +4,10 @@
 use super::{
     commit::Commit,
     evidence::shows,
-    model::{BUNDLES, Model, Name},
+    model::{BEHIND, BUNDLES, Model, Name},
     promise::{Check, Found, Note, Promise},
 };
-use crate::{run::READ_TIMES_OUT, simulate::HUB};
+use crate::simulate::HUB;
 use roundhouse_api::{
     application::{DeployStep, StepPhase, WaitFor, WorkflowStatus},
     bundle::{ApplicationRef, Bundle},
@@ -19,9 +19,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-
-/// So long a hub may not have heard that a cluster has failed: its watch was silent.
-const BEHIND: Duration = Duration::from_secs(READ_TIMES_OUT.as_secs() + 60);
 
 #[derive(Debug, Default)]
 pub(super) struct Stops {
@@ -128,8 +125,7 @@ impl Stops {
         let cluster = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
         // One that goes over from a step to another is under both for a while.
         let brings = |step: &str| {
-            let key = (key.0.clone(), decision_name(&of.name, step).as_str().into());
-            let decided = model.decisions.get(&key).or_else(|| model.deleted.get(&key));
+            let decided = model.decided(&of.namespace, &of.name, step);
             decided.is_some_and(|decision| decision.clusters.iter().any(|of| of == cluster))
         };
         let others = run

@@ -114,9 +114,7 @@ pub fn random(seed: u64) -> Script {
         let lasting = dice.between(&(Duration::from_secs(2)..=Duration::from_secs(45)));
         cues.extend([(when, first), (when + lasting, then)]);
     }
-    for (when, act) in orders(&mut flow, placement.as_ref(), &names) {
-        cues.push((when, act));
-    }
+    cues.extend(orders(&mut flow, placement.as_ref(), &names));
     // What still runs where it is no longer wanted is kept until somebody says that it may go; and so is what moves away because
     // nobody saw a Decision go, so that it was made without knowing who had what.
     script.held_waits = loses;
