@@ -85,8 +85,9 @@ pub struct DecisionSpec {
     /// force: the other fields are those of the last decision without an error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub override_errors: Vec<OverrideError>,
-    /// Of a step that dispatches to few clusters at a time (`maxParallel`): the clusters that have not had their turn with
-    /// this decision. They keep what they have until the step comes to them. Not part of the hash.
+    /// The clusters to which the step has not come with this decision: of one that dispatches to few clusters at a time
+    /// (`maxParallel`) those that have not had their turn; of any that has stopped those whose Bundle was not written before.
+    /// They keep what they have until the step comes to them. Not part of the hash.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<Waiting>,
 }

@@ -131,8 +131,8 @@ pub mod annotation {
     pub const RUN: &str = "roundhouse.dev/run";
     /// On the Lease of the hubs: the fencing epoch of the present term, or of the last one.
     pub const EPOCH: &str = "roundhouse.dev/epoch";
-    /// On a Bundle to which several steps bring components, written by the hub: a JSON object, step → the revision that the step
-    /// brought. It tells what a step has placed where the step's Decision is lost.
+    /// On a Bundle of a cluster on which several steps place, written by the hub: a JSON object, step → the revision that the step
+    /// brought. It tells what a step has brought there where it stopped on its way, or its Decision is lost.
     pub const STEPS: &str = "roundhouse.dev/steps";
     /// Confirms the removals of the named hash.
     pub const CONFIRM_DELETES: &str = "roundhouse.dev/confirm-deletes";

@@ -98,9 +98,13 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
             (Some(_), Some(Err(message))) => {
                 let message = message.clone();
                 all.untouched.insert(name.clone());
-                evidence
-                    .objects
-                    .insert(name.clone(), StepEvidence::Refused { message });
+                evidence.objects.insert(
+                    name.clone(),
+                    StepEvidence::Refused {
+                        message,
+                        clusters: Vec::new(),
+                    },
+                );
             }
             (Some(_), _) => drop(all.untouched.insert(name.clone())),
             (None, _) => all

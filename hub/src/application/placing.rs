@@ -8,7 +8,7 @@
 
 use super::{Key, fleet::Fleet, patching};
 use crate::{
-    dispatch::{Content, Layer, Observed, Plan, overrides::without_target},
+    dispatch::{Content, Layer, Observed, Plan, Target, overrides::without_target},
     placement::{self, PlacingStep, Previous, StepDecision, Workload, error_line, hash_of},
     render,
     workflow::{Reach, ResolvedPatch},
@@ -66,6 +66,8 @@ pub(super) struct Placed {
     pub(super) write: bool,
     /// Whether what is stored says otherwise who waits for a turn: stored first as well, but what was decided is the same.
     pub(super) note: bool,
+    /// Clusters of which it has to be stored first that they wait no longer.
+    pub(super) turns: Vec<String>,
     /// Its overrides are wrong: what was decided before stays in force, on the clusters as it is there.
     pub(super) held: bool,
     pub(super) wait: WaitFor,
@@ -137,6 +139,7 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
             write: reached && lost.is_empty() && stored.is_none_or(|stored| differs(&stored.spec, &decision)),
             decision,
             note: false,
+            turns: Vec::new(),
             held,
             wait: deploy.wait,
             live: reach == Reach::Live,
@@ -224,46 +227,126 @@ pub(super) fn note_waiting(placed: &mut [Placed], plan: &Plan, request: &Request
         let stored = request.stored.get(&placed.step).map(|decision| &decision.spec);
         let late = placed.decision.clusters.iter().filter(|c| plan.awaits_turn(c));
         let late: Vec<&String> = late.filter(|_| placed.max_parallel.is_some()).collect();
-        let unstored = match stored.is_none() && !late.is_empty() {
-            true => given(request, &placed.step),
-            false => BTreeMap::new(),
+        let is_former = |stored: &DecisionSpec| stored.revision != request.revision;
+        // That it was decided says nothing of whether it was written.
+        let given = match late.is_empty() || stored.is_some_and(is_former) {
+            true => BTreeMap::new(),
+            false => given(request, &placed.step),
         };
         let has = |cluster: &String| match stored {
-            Some(stored) => stored.given(cluster).map(str::to_owned),
-            None => unstored.get(cluster).cloned(),
+            Some(stored) if is_former(stored) || stored.waits(cluster).is_some() => {
+                stored.given(cluster).map(str::to_owned)
+            }
+            _ => given.get(cluster).cloned(),
         };
         let has: Vec<Option<String>> = late.iter().map(|cluster| has(cluster)).collect();
         let late = has.iter().map(Option::as_ref).zip(late.iter().copied());
         placed.decision.waiting = by_revision(late);
         placed.note = stored.is_some_and(|stored| stored.waiting != placed.decision.waiting);
+        let waited = stored.map_or(&[][..], |stored| &stored.waiting);
+        let waited = waited.iter().flat_map(|waiting| &waiting.clusters);
+        let turns = waited.filter(|cluster| placed.decision.waits(cluster).is_none());
+        placed.turns = turns.cloned().collect();
     }
 }
 
-/// Steps that have stopped without success, each with the clusters that it has decided on and not come to: they have what an earlier
-/// revision says, and whoever was to write that was ended before, or refused. They keep it, as those that wait for a turn do.
+/// Whom a step has not come to that has stopped without success.
+pub(super) struct Unsent {
+    /// By the revision that each has of the step.
+    pub(super) waiting: Vec<Waiting>,
+    /// Whether it can be told by now; otherwise an earlier revision has to be loaded first.
+    pub(super) is_known: bool,
+}
+
+/// Steps that have stopped without success and were to bring something to clusters to which they have brought nothing of the present
+/// revision: whoever was to write that was ended before, or refused. Those keep what they have, as those do that wait for a turn of
+/// such a step; unless they have got it meanwhile. Where a part of it was written the rest follows. `without` is the plan where these
+/// clusters wait for a step.
 pub(super) fn unsent(
     request: &Request<'_>,
     placed: &[Placed],
     plan: &Plan,
-) -> BTreeMap<String, Vec<Waiting>> {
-    let stopped = placed
-        .iter()
-        .filter(|placed| placed.reached && !placed.live && !request.succeeded.contains(&placed.step));
-    let unsent = stopped.filter_map(|placed| {
-        let decision = &placed.decision;
-        let of = |cluster: &&String| {
-            let held = request.observed.get(*cluster).map_or(&[][..], Vec::as_slice);
-            decision.waits(cluster).is_none() && plan.brings(cluster, held)
+    without: impl Fn(&str, &[Waiting]) -> Plan,
+) -> BTreeMap<String, Unsent> {
+    let stopped = placed.iter().filter(|placed| {
+        placed.reached && !placed.live && !placed.held && !request.succeeded.contains(&placed.step)
+    });
+    let unsent = stopped.filter_map(|step| {
+        let decision = &step.decision;
+        let held = |cluster: &str| request.observed.get(cluster).map_or(&[][..], Vec::as_slice);
+        let has_come = |cluster: &str| has_come(request, &step.step, held(cluster));
+        // One that has it and waits for another share of it keeps that.
+        let has_got = |waits: &Waiting, cluster: &str| {
+            waits.revision.as_deref() != Some(request.revision) && has_come(cluster)
         };
-        let clusters: Vec<&String> = decision.clusters.iter().filter(of).collect();
-        if clusters.is_empty() {
+        let (mut late, mut has_changed) = (BTreeSet::new(), false);
+        for cluster in &decision.clusters {
+            match decision.waits(cluster) {
+                Some(waits) => has_changed |= has_got(waits, cluster),
+                None if plan.replaces(cluster, held(cluster)) && !has_come(cluster) => {
+                    late.insert(cluster);
+                }
+                None => {}
+            }
+        }
+        if late.is_empty() && !has_changed {
             return None;
         }
-        let given = given(request, &placed.step);
-        let clusters = clusters.into_iter().map(|cluster| (given.get(cluster), cluster));
-        Some((placed.step.clone(), by_revision(clusters)))
+        let given = given(request, &step.step);
+        let waiting = |late: &BTreeSet<&String>| {
+            let clusters = decision.clusters.iter();
+            by_revision(clusters.filter_map(|cluster| match decision.waits(cluster) {
+                None => late.contains(cluster).then(|| (given.get(cluster), cluster)),
+                Some(waits) => (!has_got(waits, cluster)).then_some((waits.revision.as_ref(), cluster)),
+            }))
+        };
+        let without = without(&step.step, &waiting(&late));
+        // What it would bring may be what is there.
+        late.retain(|cluster| !plan.is_as_in(&without, cluster));
+        let goes_on = |cluster: &String| {
+            let mut live = placed.iter().filter(|placed| placed.live && !placed.held);
+            live.any(|placed| placed.decision.clusters.contains(cluster))
+        };
+        let unsent = Unsent {
+            waiting: waiting(&late),
+            is_known: !late.iter().any(|c| without.is_loading(c) && goes_on(c)),
+        };
+        (has_changed || !late.is_empty()).then(|| (step.step.clone(), unsent))
     });
     unsent.collect()
+}
+
+/// Whether a step has brought something of the present revision to a cluster with these Bundles.
+fn has_come(request: &Request<'_>, step: &str, held: &[Arc<Observed>]) -> bool {
+    let living = held.iter().filter(|bundle| !bundle.deleting);
+    let mut given = living.filter_map(|bundle| bundle.revision_by(step));
+    given.any(|revision| revision == request.revision)
+}
+
+/// Lets clusters be that a step has stopped before, where nothing goes on that places there: what others have brought there was written.
+pub(super) fn leave_waiting(
+    plan: &mut Plan,
+    placed: &[Placed],
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
+) {
+    let stopped = placed.iter().filter(|placed| placed.reached && !placed.live);
+    let waiting: BTreeSet<&String> = stopped
+        .flat_map(|placed| &placed.decision.waiting)
+        .flat_map(|waiting| &waiting.clusters)
+        .collect();
+    if waiting.is_empty() {
+        return;
+    }
+    let live = placed.iter().filter(|placed| placed.live && !placed.held);
+    let goes_on: BTreeSet<&String> = live.flat_map(|placed| &placed.decision.clusters).collect();
+    for cluster in waiting.difference(&goes_on) {
+        let is_there = observed
+            .get(*cluster)
+            .is_some_and(|held| held.iter().any(|b| !b.deleting));
+        if let Some(target) = plan.targets.get_mut(*cluster).filter(|_| is_there) {
+            *target = Target::Untouched;
+        }
+    }
 }
 
 fn may_be_empty(placement: &PlacementSpec) -> bool {

@@ -54,11 +54,15 @@ pub(super) fn evidence_by_cluster(
 }
 
 /// What a cluster shows that a step has not come to.
-fn waits(cluster: &str) -> ClusterEvidence {
+fn waits(cluster: &str, step: &Placed) -> ClusterEvidence {
+    let message = match step.max_parallel {
+        Some(_) => AWAITS_TURN,
+        None => "was not written before the step stopped",
+    };
     ClusterEvidence {
         cluster: cluster.to_owned(),
         state: ClusterState::Dispatching,
-        message: AWAITS_TURN.to_owned(),
+        message: message.to_owned(),
     }
 }
 
@@ -68,53 +72,68 @@ pub(super) fn awaiting_turn(
     placed: &[Placed],
     shares: &BTreeMap<String, dispatch::Share>,
 ) {
-    let stopped = placed.iter().filter(|placed| placed.reached && !placed.live);
-    for cluster in stopped
-        .flat_map(|p| &p.decision.waiting)
-        .flat_map(|w| &w.clusters)
-    {
-        let reached = shares.get(cluster).is_some_and(|share| share.reached);
-        if let Some(shown) = clusters.get_mut(cluster).filter(|_| !reached) {
-            *shown = Ok(waits(cluster));
+    for step in placed.iter().filter(|placed| placed.reached && !placed.live) {
+        for cluster in step.decision.waiting.iter().flat_map(|w| &w.clusters) {
+            let reached = shares.get(cluster).is_some_and(|share| share.reached);
+            if let Some(shown) = clusters.get_mut(cluster).filter(|_| !reached) {
+                *shown = Ok(waits(cluster, step));
+            }
         }
     }
 }
 
-/// The evidence of the steps that the run has reached; of clusters that have left there is none.
+/// The evidence of the steps that the run of this revision has reached; of clusters that have left there is none.
 pub(super) fn evidence_by_step(
     placed: &[Placed],
     clusters: &BTreeMap<String, Result<ClusterEvidence, String>>,
     refused: &BTreeMap<String, String>,
     has_left: &impl Fn(&str) -> bool,
+    revision: &str,
 ) -> Evidence {
     let of = |step: &Placed| {
         if let Some(message) = refused.get(&step.step) {
-            let message = message.clone();
-            return StepEvidence::Refused { message };
+            return StepEvidence::Refused {
+                message: message.clone(),
+                clusters: Vec::new(),
+            };
         }
-        let mut shown = Vec::new();
+        let (mut shown, mut refused) = (Vec::new(), None);
         for cluster in step.decision.clusters.iter().filter(|cluster| !has_left(cluster)) {
             // What others have given it is no evidence for this step.
             if !step.live && step.decision.waits(cluster).is_some() {
-                shown.push(waits(cluster));
+                shown.push(waits(cluster, step));
                 continue;
             }
             match clusters.get(cluster) {
                 Some(Ok(evidence)) => shown.push(evidence.clone()),
                 Some(Err(message)) => {
-                    let message = message.clone();
-                    return StepEvidence::Refused { message };
+                    refused.get_or_insert_with(|| message.clone());
+                    shown.push(ClusterEvidence {
+                        cluster: cluster.clone(),
+                        state: ClusterState::Dispatching,
+                        message: message.clone(),
+                    });
                 }
                 None => {}
             }
         }
         let unsatisfied = unsatisfied(step.decision.satisfied, &step.decision.reasons);
-        // What is decided but not stored yet was not carried out.
-        if step.write {
-            shown.iter_mut().for_each(|cluster| {
-                cluster.state = ClusterState::Dispatching;
-                "the decision is not stored yet".clone_into(&mut cluster.message);
-            });
+        // What is decided but not stored yet was not carried out; nor is what cannot be, and clusters have something earlier.
+        let is_former = step.held && step.decision.revision != revision;
+        for cluster in &mut shown {
+            let missing = match is_former {
+                true => "what is decided for it cannot be carried out",
+                false if step.write || step.turns.contains(&cluster.cluster) => {
+                    "the decision is not stored yet"
+                }
+                false => continue,
+            };
+            cluster.state = ClusterState::Dispatching;
+            missing.clone_into(&mut cluster.message);
+        }
+        if let Some(message) = refused {
+            let clusters = shown;
+            return StepEvidence::Refused { message, clusters };
         }
         if step.may_be_empty && step.decision.clusters.is_empty() && unsatisfied.is_empty() {
             return StepEvidence::AllowedEmpty;

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use roundhouse_api::{
     application::{StepPhase, Unresolved, ValidApplication, WorkflowStatus},
     bundle::{ApplicationRef, ManifestConfig},
-    decision::OverrideError,
+    decision::{OverrideError, Waiting},
     names::decision_name,
 };
 use std::{
@@ -172,14 +172,18 @@ pub(super) fn view(known: &Known<'_>) -> View {
         Some(_) => Vec::new(),
     };
     let fresh = answers(&request);
-    let look = |placed: Vec<Placed>| {
+    let plan = |placed: &[Placed]| {
         // Steps that the spec has no longer count until the run has succeeded; every step of the spec replaces them.
         let former = stored
             .iter()
             .filter(|(step, _)| !succeeded && !names(&delivery.spec, step));
         let mut layers: Vec<_> = former.map(|(_, d)| Layer::of(false, &d.spec)).collect();
         layers.extend(placed.iter().map(Placed::layer));
-        let (shares, mut plan) = delivery.plan(&layers, &observed, known.epoch);
+        delivery.plan(&layers, &observed, known.epoch)
+    };
+    let look = |placed: Vec<Placed>| {
+        let (shares, mut plan) = plan(&placed);
+        placing::leave_waiting(&mut plan, &placed, &observed);
         leave_alone(&mut plan, &fleet, &observed);
         let mut clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
         let mut placed = placed;
@@ -202,13 +206,20 @@ pub(super) fn view(known: &Known<'_>) -> View {
     if !faults.is_empty() {
         looked = look(placing::decide(&request, &fresh));
     }
-    let mut unsent = placing::unsent(&request, &looked.0, &looked.2);
+    let without = |step: &str, waiting: &[Waiting]| {
+        let mut placed = looked.0.clone();
+        let stopped = placed.iter_mut().filter(|placed| placed.step == step);
+        stopped.for_each(|placed| placed.decision.waiting = waiting.to_vec());
+        plan(&placed).1
+    };
+    let mut unsent = placing::unsent(&request, &looked.0, &looked.2, without);
     if !unsent.is_empty() {
         let mut placed = looked.0;
         for one in &mut placed {
-            one.decision
-                .waiting
-                .extend(unsent.remove(&one.step).into_iter().flatten());
+            if let Some(unsent) = unsent.remove(&one.step) {
+                one.decision.waiting = unsent.waiting;
+                one.note = unsent.is_known && one.lost.is_empty();
+            }
         }
         looked = look(placed);
     }
@@ -260,7 +271,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
         .filter_map(|p| Some((p.step.clone(), foreign(cache, delivery, &p.step)?)));
     let refused = refused.collect();
     let has_left = |cluster: &str| has_left(cluster, &fleet, &observed);
-    let mut evidence = status::evidence_by_step(&placed, &clusters, &refused, &has_left);
+    let mut evidence = status::evidence_by_step(&placed, &clusters, &refused, &has_left, request.revision);
     let rendered = &delivery.content.rendered;
     evidence.outputs = feedback::outputs(&delivery.valid, rendered, &placed, &clusters, &observed);
     let objects = objects::look(known, succeeded, &mut evidence);

@@ -84,8 +84,8 @@ impl Observed {
         Some((namespace, name))
     }
 
-    /// The revision that a step brought to the cluster last, as far as this Bundle tells: it names the steps that bring components
-    /// where they are several, and otherwise the last step that placed it.
+    /// The revision that a step brought to the cluster last, as far as this Bundle tells: it names the steps that place there where
+    /// they are several, and otherwise the only one.
     pub fn revision_by(&self, step: &str) -> Option<String> {
         if let Some(revision) = self.steps().remove(step) {
             return Some(revision);
@@ -94,7 +94,7 @@ impl Observed {
         self.spec.revision.clone().filter(|_| is_last)
     }
 
-    /// The steps that bring components to the cluster, with the revision of each, where they are several.
+    /// The steps that place on the cluster, with the revision that each has brought, where they are several.
     pub fn steps(&self) -> BTreeMap<String, String> {
         let steps = self.annotations.get(annotation::STEPS);
         steps

@@ -86,7 +86,7 @@ pub struct Wanted {
     pub name: String,
     /// The step that placed it last.
     pub step: String,
-    /// Where several steps bring components: each with the revision that it brought, as [`annotation::STEPS`] says it.
+    /// Where several steps place: each with the revision that it brought, as [`annotation::STEPS`] says it.
     pub steps: Option<String>,
     /// Index of the part.
     pub part: usize,
@@ -138,18 +138,34 @@ impl Plan {
         wanted.any(|wanted| wanted.todo.is_write() || wanted.todo == Todo::AwaitRemoval)
     }
 
-    /// Whether a cluster that has these Bundles would get what another revision says, and now.
-    pub fn brings(&self, cluster: &str, held: &[Arc<Observed>]) -> bool {
+    /// Whether a cluster that has these Bundles would get something else in their place, and now.
+    pub fn replaces(&self, cluster: &str, held: &[Arc<Observed>]) -> bool {
         let Some(Target::Bundles(wanted)) = self.targets.get(cluster) else {
             return false;
         };
         let mut replaced = wanted.iter().filter(|wanted| wanted.todo == Todo::Replace);
         replaced.any(|wanted| {
             let existing = held.iter().find(|bundle| bundle.name == wanted.name);
-            existing.is_some_and(|existing| {
-                existing.spec.revision != wanted.spec.revision && !same_spec(&wanted.spec, &existing.spec)
-            })
+            existing.is_some_and(|existing| !same_spec(&wanted.spec, &existing.spec))
         })
+    }
+
+    /// Whether a cluster would have the same manifests by another plan.
+    pub fn is_as_in(&self, other: &Plan, cluster: &str) -> bool {
+        let hashes = |plan: &Plan| match plan.targets.get(cluster) {
+            Some(Target::Bundles(wanted)) => {
+                let hashes = wanted.iter().map(|wanted| wanted.spec.hash.clone());
+                Some(hashes.collect::<Vec<_>>())
+            }
+            _ => None,
+        };
+        hashes(self).is_some_and(|own| hashes(other) == Some(own))
+    }
+
+    /// Whether what a cluster would get cannot be told before an earlier revision is loaded.
+    pub fn is_loading(&self, cluster: &str) -> bool {
+        let target = self.targets.get(cluster);
+        matches!(target, Some(Target::Loading { .. } | Target::Vanished { .. }))
     }
 
     /// Whether a cluster waits for its turn.
@@ -374,20 +390,20 @@ fn bundles(
 /// Whether a Bundle names only steps that bring it now, or as the last one a step of the spec: what it says of others would be taken
 /// for the word of a later step that has their name, and has brought nothing.
 fn names_who_brings(existing: &Observed, share: &Share, of_spec: &[&str]) -> bool {
-    let brings = |step: &str| share.step == step || share.sources.iter().any(|source| source.step == step);
+    let brings = |step: &str| share.step == step || share.earlier.iter().any(|(earlier, _)| earlier == step);
     let last = existing.labels.get(label::STEP).map(String::as_str);
     last.is_some_and(|last| of_spec.contains(&last) || brings(last))
         && existing.steps().keys().all(|step| brings(step))
 }
 
-/// The steps that bring components to a cluster, with the revision of each, where they are several.
+/// The steps that place on a cluster, with the revision that each has brought, where they are several.
 fn steps(share: &Share) -> Option<String> {
-    let steps = share
-        .sources
-        .iter()
-        .map(|source| (&source.step, &source.revision));
-    let steps: BTreeMap<_, _> = steps.collect();
-    (steps.len() > 1).then(|| json!(steps).to_string())
+    if share.earlier.is_empty() {
+        return None;
+    }
+    let earlier = share.earlier.iter().map(|(step, revision)| (step, revision));
+    let steps: BTreeMap<_, _> = earlier.chain([(&share.step, &share.revision)]).collect();
+    Some(json!(steps).to_string())
 }
 
 /// Whether a Bundle has manifests, by what it says of them.

@@ -68,6 +68,8 @@ pub struct Share {
     pub reached: bool,
     /// The revision that the last step placed; empty where no step has come to the cluster.
     pub revision: String,
+    /// The steps before that one that place on this cluster, each with the revision that it gave it.
+    pub earlier: Vec<(String, String)>,
     /// Replicas by workload: what rules divide, or the full count of a duplicate rule, whichever is more.
     pub replicas: BTreeMap<WorkloadRef, JobShare>,
     /// Of those, the replicas that were divided (duplicates are not).
@@ -122,6 +124,13 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
                     components: layer.components.to_vec(),
                     overrides: Vec::new(),
                 });
+            }
+            if !share.revision.is_empty() {
+                let earlier = (
+                    std::mem::take(&mut share.step),
+                    std::mem::take(&mut share.revision),
+                );
+                share.earlier.push(earlier);
             }
             layer.step.clone_into(&mut share.step);
             revision.clone_into(&mut share.revision);

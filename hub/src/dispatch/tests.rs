@@ -455,10 +455,16 @@ fn a_bundle_tells_which_steps_brought_it() {
     };
     let first = source("early", "app-v2", true, "web");
     let both = vec![first.clone(), source("late", "app-v1", false, "other")];
-    let mixed = |sources: Vec<mixed::Source>| Share {
-        step: "late".to_owned(),
-        sources,
-        ..share(2, true)
+    let mixed = |sources: Vec<mixed::Source>| {
+        let (last, earlier) = sources.split_last().unwrap();
+        let given = |source: &mixed::Source| (source.step.clone(), source.revision.clone());
+        Share {
+            step: "late".to_owned(),
+            revision: last.revision.clone(),
+            earlier: earlier.iter().map(given).collect(),
+            sources,
+            ..share(2, true)
+        }
     };
     let mut store = Store::default();
     let former = BTreeMap::from([("app-v1".to_owned(), content(1, "a"))]);

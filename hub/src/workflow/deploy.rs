@@ -36,7 +36,7 @@ impl<'a> Run<'a> {
                 self.spec.limits.max_wait,
             ));
         };
-        if let StepEvidence::Refused { message } = evidence {
+        if let StepEvidence::Refused { message, .. } = evidence {
             return self.refused(at, message.clone());
         }
         let open = match &deploy.until {

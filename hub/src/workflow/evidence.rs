@@ -77,6 +77,8 @@ pub enum StepEvidence {
     Refused {
         /// What is wrong and what to do.
         message: String,
+        /// What its clusters showed, if it is known which these are: some of them get what they are to get.
+        clusters: Vec<ClusterEvidence>,
     },
     /// It cannot be placed for now: what is missing may come, and it waits.
     Blocked {
@@ -187,8 +189,8 @@ impl StepEvidence {
     /// The clusters that hold or are to hold a bundle by this step.
     pub fn clusters(&self) -> &[ClusterEvidence] {
         match self {
-            StepEvidence::Placed { clusters, .. } => clusters,
-            _ => &[],
+            StepEvidence::Placed { clusters, .. } | StepEvidence::Refused { clusters, .. } => clusters,
+            StepEvidence::Blocked { .. } | StepEvidence::AllowedEmpty => &[],
         }
     }
 

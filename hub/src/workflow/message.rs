@@ -41,7 +41,7 @@ fn with_more(named: &[String], more: usize) -> String {
 /// Says whom a step waits for: `waiting for 2 of 5 clusters: c4 (agent unreachable since …), c5 (1/2 ready)`.
 pub fn waiting(evidence: &StepEvidence, wait: WaitFor) -> String {
     let (unsatisfied, clusters) = match evidence {
-        StepEvidence::Refused { message } | StepEvidence::Blocked { message } => return message.clone(),
+        StepEvidence::Refused { message, .. } | StepEvidence::Blocked { message } => return message.clone(),
         StepEvidence::AllowedEmpty => {
             return "no cluster is selected, which this placement allows".to_owned();
         }

@@ -77,6 +77,7 @@ fn evidence(step: &str, what: StepEvidence) -> Evidence {
 fn refused() -> StepEvidence {
     StepEvidence::Refused {
         message: "app default/app: manifest ConfigMap/big is above 1 MiB".to_owned(),
+        clusters: Vec::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Steps that wait for a time, for the fleet, or for an object on the hub.
 
 use super::{
-    StepEvidence, backoff,
+    ClusterEvidence, ClusterState, StepEvidence, backoff,
     expressions::fleet,
     run::Run,
     spec::{At, Step},
@@ -30,19 +30,29 @@ impl<'a> Run<'a> {
         if let Some(why) = self.waits_for_nobody(of) {
             return self.skip(at, Some(why));
         }
-        let mut clusters = BTreeMap::new();
-        for (name, evidence) in &self.evidence.steps {
-            if of.is_empty() || of.contains(name) {
-                clusters.extend(evidence.clusters().iter().map(|c| (c.cluster.as_str(), c)));
-            }
-        }
-        let counts = fleet(clusters.values().copied());
-        let passes = self.until(until, step, &counts);
-        match passes {
+        let counts = fleet(self.waited(of).into_values());
+        match self.until(until, step, &counts) {
             Ok(None) => self.finish(step, at, None),
             Ok(Some(message)) => self.wait(at, message, Some(digest(&counts))),
             Err(why) => self.refused(at, why),
         }
+    }
+
+    /// What the clusters of these steps show (of all that place, if none is named). Of a cluster of several steps the last one speaks
+    /// that brings all components, for what it brings replaces the rest; of those of single components each has to have come to it.
+    fn waited(&self, of: &[String]) -> BTreeMap<&'a str, &'a ClusterEvidence> {
+        let mut clusters: BTreeMap<&str, &ClusterEvidence> = BTreeMap::new();
+        for (placing, deploy) in self.spec.placing() {
+            let is_named = of.is_empty() || of.contains(&placing.name);
+            let evidence = self.evidence.steps.get(&placing.name).filter(|_| is_named);
+            for shown in evidence.map_or(&[][..], StepEvidence::clusters) {
+                let known = clusters.entry(&shown.cluster).or_insert(shown);
+                if deploy.only.is_none() || shown.state == ClusterState::Dispatching {
+                    *known = shown;
+                }
+            }
+        }
+        clusters
     }
 
     /// Why a wait for the clusters of these steps (of all that place, if none is named) waits for nobody: they are all passed

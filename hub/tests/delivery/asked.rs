@@ -31,7 +31,12 @@ impl Asked {
             let query = request.uri().query().unwrap_or_default();
             let line = format!("{} {}", request.method(), request.uri().path());
             let mut state = asked.0.lock();
-            let is_refused = state.refused.is_some_and(|refused| line.starts_with(refused));
+            let is_refused = state
+                .refused
+                .is_some_and(|refused| match refused.strip_suffix('$') {
+                    Some(whole) => line == whole,
+                    None => line.starts_with(refused),
+                });
             let is_late = state.late.filter(|(end, _)| line.ends_with(end));
             if !query
                 .split('&')
@@ -56,7 +61,7 @@ impl Asked {
         Client::new(service, namespace)
     }
 
-    /// From here on requests that begin so are refused, as by a quota; with none none are.
+    /// From here on requests that begin so are refused, as by a quota, or are just that if it ends with `$`; with none none are.
     pub(crate) fn refuse(&self, line: Option<&'static str>) {
         self.0.lock().refused = line;
     }

@@ -5,7 +5,12 @@ use crate::{
     agents::Script,
     world::{World, web},
 };
-use roundhouse_api::application::{ApplicationPhase, StepPhase};
+use kube::{Api, api::PostParams};
+use roundhouse_api::{
+    application::{ApplicationPhase, StepPhase},
+    bundle::Bundle,
+    decision::Decision,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -252,7 +257,6 @@ async fn a_step_without_its_input_dispatches_nothing() {
 /// the run goes on.
 #[tokio::test(start_paused = true)]
 async fn what_was_decided_and_not_sent_before_a_run_stopped_is_not_sent() {
-    const SECOND: &str = "PUT /apis/roundhouse.dev/v1alpha1/namespaces/cluster-c2/bundles";
     let all = json!({"name": "east", "type": "deploy", "properties": {"placement": [{"clusterSelector": {"region": "east"}}]}});
     let image_of = async |world: &World, cluster: &str| world.dispatched("app").await[cluster].1.clone();
     for terminated in [false, true] {
@@ -297,6 +301,14 @@ async fn what_was_decided_and_not_sent_before_a_run_stopped_is_not_sent() {
             .map(|one| one.cluster.as_str())
             .collect();
         assert_eq!(late, ["c2"], "{delivery:?}");
+        let said = &delivery.not_ready[0].message;
+        assert_eq!(said, "was not written before the step stopped", "{delivery:?}");
+        let former = vec![(Some("app-v1".to_owned()), vec!["c2".to_owned()])];
+        assert_eq!(waiting(&world, "east").await, former);
+        // What vanishes is made again of what it was.
+        world.remove_bundle("c2", "app").await;
+        world.rest().await;
+        assert_eq!(image_of(&world, "c2").await, "nginx:1");
         match terminated {
             false => world.resume("app").await,
             true => {
@@ -307,4 +319,267 @@ async fn what_was_decided_and_not_sent_before_a_run_stopped_is_not_sent() {
         world.until_phase("app", ApplicationPhase::Running).await;
         assert_eq!(world.images("app").await, ["nginx:2"]);
     }
+}
+
+/// The Bundle of the second of four clusters.
+const SECOND: &str = "PUT /apis/roundhouse.dev/v1alpha1/namespaces/cluster-c2/bundles";
+
+/// A component of so many ConfigMaps `<name>-<n>` that say this, so large each.
+fn maps(name: &str, (many, size): (usize, usize), value: &str) -> Value {
+    let map = |n: usize| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("{name}-{n}")},
+            "data": {"is": value, "pad": "x".repeat(size)}})
+    };
+    let objects: Vec<Value> = (0..many).map(map).collect();
+    json!({"name": name, "type": "k8s-objects", "properties": {"objects": objects}})
+}
+
+/// Two components, each brought to all by a step of its own.
+fn by_component(value: &str) -> Value {
+    let step = |name: &str| {
+        json!({"name": name, "type": "apply-component", "timeout": "2m",
+            "properties": {"component": name, "placement": [{"clusterSelector": {"region": "east"}}]}})
+    };
+    let mut web = step("web");
+    web["if"] = json!("always");
+    json!({"components": [maps("db", (1, 1), value), maps("web", (1, 1), value)], "workflow": {"steps": [step("db"), approve(), web]}})
+}
+
+/// What the objects in the Bundles of a cluster say, in order; those that say the same once.
+async fn says(world: &World, cluster: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for name in ["app", "app.2"] {
+        let bundle = world.bundle(cluster, name).await;
+        for manifest in bundle.iter().flat_map(|bundle| &bundle.spec.workload.manifests) {
+            all.extend(manifest["data"]["is"].as_str().map(str::to_owned));
+        }
+        all.dedup();
+    }
+    all
+}
+
+/// What the Decision of a step notes of who waits: the clusters, by the revision that they have of it.
+async fn waiting(world: &World, step: &str) -> Vec<(Option<String>, Vec<String>)> {
+    let decisions: Api<Decision> = Api::namespaced(world.client.clone(), "default");
+    let decision = decisions.get(&format!("app-{step}")).await.unwrap();
+    let waiting = decision.spec.waiting.into_iter();
+    waiting
+        .map(|waiting| (waiting.revision, waiting.clusters))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_component_that_was_not_sent_before_its_step_stopped_is_not_sent_beside_another() {
+    let until_step = async |world: &World, step: &'static str, phase: StepPhase| {
+        let shows = async move |world: &World| {
+            let workflow = world.status("app").await.workflow?;
+            (workflow.step(step)?.phase == phase).then_some(())
+        };
+        world.until("app", step, shows).await;
+    };
+    let v1 = || vec![(Some("app-v1".to_owned()), vec!["c2".to_owned()])];
+    // The second step is paused on its way, beside what the first has brought.
+    let mut world = World::new(&FOUR).await;
+    let approved = async |world: &World| {
+        world
+            .until_phase("app", ApplicationPhase::WorkflowSuspending)
+            .await;
+        world.resume("app").await;
+    };
+    world.apply("app", by_component("1")).await;
+    approved(&world).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.apply("app", by_component("2")).await;
+    until_step(&world, "approve", StepPhase::Suspending).await;
+    world.asked.refuse(Some(SECOND));
+    approved(&world).await;
+    world
+        .until("app", "the others have it", async |world: &World| {
+            (says(world, "c4").await == ["2"]).then_some(())
+        })
+        .await;
+    assert_eq!(says(&world, "c2").await, ["2", "1"]);
+    world.suspend("app").await;
+    world.rest().await;
+    world.asked.refuse(None);
+    world.stop_hub().await;
+    world.start_hub();
+    world.rest().await;
+    assert_eq!(says(&world, "c2").await, ["2", "1"]);
+    assert_eq!(
+        (waiting(&world, "db").await, waiting(&world, "web").await),
+        (vec![], v1())
+    );
+    world.resume("app").await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    assert_eq!(says(&world, "c2").await, ["2"]);
+    assert_eq!(waiting(&world, "web").await, []);
+    // The first step fails, and the second one goes on.
+    world.asked.refuse(Some(SECOND));
+    world.apply("app", by_component("3")).await;
+    until_step(&world, "db", StepPhase::Failed).await;
+    world.asked.refuse(None);
+    world.until_phase("app", ApplicationPhase::WorkflowFailed).await;
+    world.rest().await;
+    assert_eq!(says(&world, "c2").await, ["2", "3"]);
+    assert_eq!(says(&world, "c1").await, ["3"]);
+    let v2 = vec![(Some("app-v2".to_owned()), vec!["c2".to_owned()])];
+    assert_eq!(
+        (waiting(&world, "db").await, waiting(&world, "web").await),
+        (v2, vec![])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_in_part_when_a_run_stopped_is_finished() {
+    let spec = |value: &str| {
+        json!({"components": [maps("web", (2, 300 * 1024), value)], "workflow": {"steps": [
+            {"name": "east", "type": "deploy", "properties": {"placement": [{"clusterSelector": {"region": "east"}}]}}]}})
+    };
+    let mut world = World::new(&FOUR).await;
+    world.apply("app", spec("1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.asked.refuse(Some(
+        "PUT /apis/roundhouse.dev/v1alpha1/namespaces/cluster-c2/bundles/default.app$",
+    ));
+    world.apply("app", spec("2")).await;
+    world
+        .until("app", "a part of it is written", async |world: &World| {
+            (says(world, "c2").await == ["1", "2"]).then_some(())
+        })
+        .await;
+    world.suspend("app").await;
+    world.rest().await;
+    assert_eq!(says(&world, "c2").await, ["1", "2"]);
+    world.asked.refuse(None);
+    world.stop_hub().await;
+    world.start_hub();
+    world.rest().await;
+    assert_eq!(says(&world, "c2").await, ["2"]);
+    assert_eq!(waiting(&world, "east").await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_arrives_late_when_a_run_has_stopped_is_noted_no_longer() {
+    let all = json!({"name": "east", "type": "deploy", "properties": {"placement": [{"clusterSelector": {"region": "east"}}]}});
+    let look = json!({"name": "look", "type": "wait", "properties": {"until": {"ready": "100%"}}});
+    let steps = [all, look];
+    for while_paused in [true, false] {
+        let mut world = World::new(&FOUR).await;
+        world.apply("app", app("nginx:1", &steps)).await;
+        world.until_phase("app", ApplicationPhase::Running).await;
+        world.asked.refuse(Some(SECOND));
+        world.apply("app", app("nginx:2", &steps)).await;
+        world
+            .until("app", "the others have it", async |world: &World| {
+                let dispatched = world.dispatched("app").await;
+                (dispatched["c4"].1 == "nginx:2").then_some(())
+            })
+            .await;
+        world.suspend("app").await;
+        world.rest().await;
+        world.asked.refuse(None);
+        world.label_cluster("c2", json!({"rack": "12"})).await;
+        world.rest().await;
+        let former = vec![(Some("app-v1".to_owned()), vec!["c2".to_owned()])];
+        assert_eq!(waiting(&world, "east").await, former);
+        if !while_paused {
+            world.stop_hub().await;
+        }
+        // As the hub would have written it.
+        let bundles: Api<Bundle> = Api::namespaced(world.client.clone(), "cluster-c2");
+        let mut late = world.bundle("c2", "app").await.unwrap();
+        let spec = world.bundle("c1", "app").await.unwrap().spec;
+        late.spec = spec;
+        bundles
+            .replace("default.app", &PostParams::default(), &late)
+            .await
+            .unwrap();
+        match while_paused {
+            true => {
+                world.rest().await;
+                assert_eq!(waiting(&world, "east").await, []);
+                world.resume("app").await;
+            }
+            // Nobody has looked before it goes on.
+            false => {
+                world.resume("app").await;
+                world.start_hub();
+            }
+        }
+        world.until_phase("app", ApplicationPhase::Running).await;
+        assert_eq!(waiting(&world, "east").await, [], "{while_paused}");
+        assert_eq!(world.images("app").await, ["nginx:2"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_component_that_is_the_same_in_both_revisions_is_not_noted_of_a_step_that_failed() {
+    let world = World::new(&FOUR).await;
+    let spec = |web: &str| {
+        let mut spec = by_component("1");
+        spec["components"][1] = maps("web", (1, 1), web);
+        spec["workflow"]["steps"].as_array_mut().unwrap().remove(1);
+        spec["workflow"]["steps"][0]["properties"]["maxFailedClusters"] = json!(0);
+        spec
+    };
+    world.apply("app", spec("1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.agents.script("c3", Script::Failed).await;
+    world.apply("app", spec("2")).await;
+    world.until_phase("app", ApplicationPhase::WorkflowFailed).await;
+    world.rest().await;
+    for cluster in ["c1", "c2", "c4"] {
+        assert_eq!(says(&world, cluster).await, ["1", "2"]);
+    }
+    assert_eq!(waiting(&world, "db").await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_under_two_steps_keeps_what_the_one_brought_that_has_not_stopped() {
+    let step = |name: &str, image: &str| {
+        let target = json!({"kind": "Deployment", "name": "web"});
+        let patch =
+            json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image}]);
+        json!({"name": name, "type": "deploy", "properties": {"placement": [{"clusterSelector": {"region": "east"}}],
+            "overrides": [{"target": target, "jsonPatch": patch}]}})
+    };
+    let spec = |image: &str, all: &str| app(image, &[step("canary", image), approve(), step("all", all)]);
+    let mut world = World::new(&FOUR).await;
+    let image_of = async |world: &World| world.dispatched("app").await["c2"].1.clone();
+    let approved = async |world: &World| {
+        world
+            .until_phase("app", ApplicationPhase::WorkflowSuspending)
+            .await;
+        world.resume("app").await;
+    };
+    world.apply("app", spec("nginx:1", "all:1")).await;
+    approved(&world).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.apply("app", spec("nginx:2", "all:2")).await;
+    world
+        .until_phase("app", ApplicationPhase::WorkflowSuspending)
+        .await;
+    assert_eq!(image_of(&world).await, "nginx:2");
+    world.asked.refuse(Some(SECOND));
+    world.resume("app").await;
+    world
+        .until("app", "the others have it", async |world: &World| {
+            (world.dispatched("app").await["c4"].1 == "all:2").then_some(())
+        })
+        .await;
+    world.suspend("app").await;
+    world.rest().await;
+    world.asked.refuse(None);
+    world.stop_hub().await;
+    world.start_hub();
+    world.rest().await;
+    assert_eq!(image_of(&world).await, "nginx:2");
+    assert_eq!(
+        waiting(&world, "all").await,
+        [(Some("app-v1".to_owned()), vec!["c2".to_owned()])]
+    );
+    world.resume("app").await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    assert_eq!(world.images("app").await, ["all:2"]);
 }

@@ -1,15 +1,22 @@
 //! What happens in members beside the agent: F22 to F25.
 
 use crate::{
-    applications::{bundle, object, runs},
+    applications::{application as status_of, bundle, object, runs, step_is},
     line::{Line, Sent},
     looks::{Looked, because},
     runs::{SECOND, after, delivered_within, good, good_with_drift, one},
 };
-use roundhouse_api::bundle::{Bundle, BundlePhase, FIGHTING};
+use roundhouse_api::{
+    application::StepPhase,
+    bundle::{Bundle, BundlePhase, FIGHTING},
+};
 use roundhouse_hub::simulate::{
+    HUB,
     fault::{Asks, Dice, Effect, On, Parties, Rule, Side},
-    run::{Act, Fault, Script, Target, application, once as applied_once, with_image},
+    monitor::Promise,
+    run::{
+        Act, Fault, Script, Target, Until, application, bearing, in_turns, once as applied_once, with_image,
+    },
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -314,4 +321,57 @@ fn f25_an_object_of_a_kind_that_is_not_there_waits_and_is_applied_within_seconds
         }
         script.until(delivered_within(SECOND * 30))
     });
+}
+
+/// Clusters refuse it one after the other, for good, and those that are under way beside them take longer than a hub may not have heard of
+/// that: who has not come to its turn by then keeps what it has, also where places become free much later.
+#[test]
+fn a_step_of_which_too_many_clusters_fail_goes_no_further() {
+    let outcomes = good_with_drift(|seed| {
+        let mut dice = Dice::new(seed, "bears");
+        let web = bearing(&in_turns(&application("web", 8, &[("east", "100%")]), 4), 2);
+        let forbidden = Effect::Answer {
+            code: 403,
+            retry_after: None,
+        };
+        let who = Parties::these(["east-1", "east-2", "east-6"]);
+        let writes = On::all_of(who).to(Side::Member).that(Asks::Write);
+        let refused = Fault::Network(Rule::always(writes.at("/deployments"), forbidden));
+        let mut script = Script::of_regions(8, &["east"]).with(web.clone());
+        script.model.delay = SECOND * 500..=SECOND * 550;
+        let changed = SECOND * 1200;
+        let ends = after(&mut dice, 0, 1_100_000);
+        let away = after(&mut dice, 1_000, 60_000);
+        let failed = |status: &_| step_is(status, "east", StepPhase::Failed);
+        let mut script = script
+            .at(changed, Act::check("it is delivered", runs("web")))
+            .at(changed, Act::Begin(refused, None))
+            .at(changed, Act::Apply(with_image(&web, "web:2")))
+            .at(
+                changed + ends,
+                Act::for_a_while(Fault::Killed(HUB.to_owned()), away),
+            )
+            .at(
+                changed + SECOND * 500,
+                Act::wait("the step has failed", status_of("web", failed)),
+            )
+            .until(Until::Done {
+                within: SECOND * 1800,
+                idle: SECOND * 600,
+                quiet: SECOND * 60,
+            });
+        for cluster in ["east-3", "east-4", "east-5"] {
+            let new = object(cluster, DEPLOYMENT, |found| image(found) == "web:2");
+            script = script.finally(&format!("{cluster} has it"), new);
+        }
+        for cluster in ["east-1", "east-2", "east-6", "east-7", "east-8"] {
+            let old = object(cluster, DEPLOYMENT, |found| image(found) == "web:1");
+            script = script.finally(&format!("{cluster} keeps what it has"), old);
+        }
+        script
+    });
+    for outcome in outcomes {
+        let part = (Promise::P8, "maxFailedClusters");
+        assert!(outcome.parts.contains(&part), "{outcome}");
+    }
 }

@@ -80,7 +80,7 @@ const DRAWN: [Kind; 28] = [
 ];
 
 /// The same of the parts of promises.
-const PARTS: [(Promise, &str); 19] = [
+const PARTS: [(Promise, &str); 18] = [
     (Promise::P5, "agents remove"),
     (Promise::P5, "agents let go"),
     (Promise::P5, "the hub removes"),
@@ -94,7 +94,6 @@ const PARTS: [(Promise, &str); 19] = [
     (Promise::P8, "maxParallel"),
     (Promise::P8, "the budget of removals"),
     (Promise::P8, "nothing goes on that has stopped"),
-    (Promise::P8, "maxFailedClusters"),
     (Promise::P9, "keeps what it has"),
     (Promise::P9, "deletes what it was told"),
     (Promise::P9, "puts right what others change"),
@@ -108,7 +107,7 @@ const RARE: [(Promise, &str); 7] = [
     (Promise::P7, "steps of objects pass"),
     (Promise::P7, "steps that wait pass"),
     (Promise::P8, "the budget of removals"),
-    (Promise::P8, "maxFailedClusters"),
+    (Promise::P8, "nothing goes on that has stopped"),
     (Promise::P9, "deletes what it was told"),
     (Promise::P9, "puts right what others change"),
 ];

@@ -49,7 +49,10 @@ pub(super) fn follow(
             unsatisfied: unsatisfied(chosen.satisfied, &chosen.reasons),
             clusters,
         },
-        Err(message) => StepEvidence::Refused { message },
+        Err(message) => StepEvidence::Refused {
+            message,
+            clusters: Vec::new(),
+        },
     };
     let passed = shown.clusters().iter().filter(|c| c.state.passes(step.wait));
     let passed: Vec<&String> = passed.map(|c| &c.cluster).collect();

@@ -34,6 +34,8 @@ struct Run<'a> {
     revision: (&'a str, &'a Revision),
     /// Steps of the run that had begun before, but for those that it passes over: what they show can be known.
     begun: BTreeSet<&'a str>,
+    /// Those that had failed.
+    failed: BTreeSet<&'a str>,
     at: Duration,
 }
 
@@ -78,7 +80,11 @@ impl Check for Passing {
         let known = before
             .all_steps()
             .filter(|step| same && ![StepPhase::Pending, StepPhase::Skipped].contains(&step.phase));
+        let failed = before
+            .all_steps()
+            .filter(|step| step.phase == StepPhase::Failed && step.is_over());
         let run = Run {
+            failed: failed.map(|step| step.name.as_str()).collect(),
             model,
             namespace,
             name,
@@ -365,12 +371,15 @@ impl Run<'_> {
 
     /// A step that waits for what others place: of those of its steps that the run has come to.
     fn waited(&self, until: &Until, steps: &[String]) -> Judged {
-        let (_, revision) = self.revision;
+        let (of, revision) = self.revision;
         let placing = revision.valid.all_steps().filter(|step| {
             let is_named = steps.is_empty() || steps.contains(&step.name);
             is_named && step.kind.deploy().is_some() && self.begun.contains(step.name.as_str())
         });
         let decided = placing.filter_map(|step| self.model.decided(self.namespace, self.name, &step.name));
+        // One that has failed and has decided nothing for it has come to nobody.
+        let decided =
+            decided.filter(|decision| decision.revision == of || !self.failed.contains(&*decision.step));
         let clusters: BTreeSet<&String> = decided.flat_map(|decision| &decision.clusters).collect();
         is_shown(until, clusters.len(), |wait| {
             self.lacking(clusters.iter().copied(), wait)

@@ -3,11 +3,15 @@
 
 use super::{
     commit::Commit,
-    model::{DECISIONS, Model, Revision},
-    promise::{Check, Found, Promise},
+    model::{DECISIONS, Model, Name},
+    promise::{Check, Found, Note, Promise},
 };
-use crate::simulate::{HUB, raw::replicas_of};
-use roundhouse_api::decision::{Decision, DecisionSpec, WorkloadDecision};
+use crate::simulate::{HUB, raw::replicas_of, trace::Object};
+use roundhouse_api::{
+    application::StepPhase,
+    bundle::ApplicationRef,
+    decision::{Decision, DecisionSpec, WorkloadDecision},
+};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,6 +19,37 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(super) struct Replicas;
 
 impl Check for Replicas {
+    fn noted(&mut self, note: &Note, model: &Model, found: &mut Found<'_>) {
+        if !matches!(note, Note::Quiet) {
+            return;
+        }
+        // Where a run has succeeded every step has been decided by what Placements say by now.
+        let has_succeeded = |of: &ApplicationRef| {
+            let application = model
+                .applications
+                .get(&(of.namespace.as_str().into(), of.name.as_str().into()));
+            let run = application.and_then(|application| application.status.workflow.as_ref());
+            run.is_some_and(|run| run.finished && run.status == Some(StepPhase::Succeeded))
+        };
+        for (name, decision) in &model.decisions {
+            if !has_succeeded(&decision.application_ref) {
+                continue;
+            }
+            let object = Object {
+                server: HUB.into(),
+                table: DECISIONS.into(),
+                namespace: name.0.clone(),
+                name: name.1.clone(),
+            };
+            for (what, expected, is) in together(decision, name, model) {
+                if expected != is {
+                    let expected = format!("{what}: {expected}");
+                    found.broke(Promise::P6, object.clone(), expected, is.to_string());
+                }
+            }
+        }
+    }
+
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
         if (&*commit.server, &*commit.key.table) != (HUB, DECISIONS) {
             return;
@@ -24,9 +59,12 @@ impl Check for Replicas {
         };
         let decision = decision.spec;
         found.judges(Promise::P6);
+        let name = (commit.key.namespace.clone(), commit.key.name.clone());
+        let changed = refers_to_changed(&decision, &name.0, model);
+        let together = (!changed).then(|| together(&decision, &name, model));
         let all = inside(&decision)
             .chain(asked_for(&decision, commit, model))
-            .chain(together(&decision, commit, model));
+            .chain(together.into_iter().flatten());
         for (what, expected, is) in all {
             if expected != is {
                 let expected = format!("{what}: {expected}");
@@ -106,7 +144,11 @@ fn claimed(workload: &WorkloadDecision) -> u64 {
 
 /// Whether a Placement that a revision refers to is another than it was when it was made, or gone: its steps are decided anew one
 /// after the other, and meanwhile some go by what it said before.
-fn refers_to_changed(revision: &Revision, namespace: &Arc<str>, model: &Model) -> bool {
+fn refers_to_changed(decision: &DecisionSpec, namespace: &Arc<str>, model: &Model) -> bool {
+    let name = (namespace.clone(), decision.revision.as_str().into());
+    let Some(revision) = model.revisions.get(&name) else {
+        return false;
+    };
     let placing = revision.valid.all_steps().filter_map(|step| step.kind.deploy());
     let mut named = placing.flat_map(|deploy| deploy.references());
     named.any(|name| {
@@ -117,24 +159,20 @@ fn refers_to_changed(revision: &Revision, namespace: &Arc<str>, model: &Model) -
 }
 
 /// Of each workload, over all steps of one revision: no more than there is; all of it once every step has decided.
-fn together(decision: &DecisionSpec, commit: &Commit, model: &Model) -> Vec<Sum> {
-    let namespace = &commit.key.namespace;
+fn together(decision: &DecisionSpec, (namespace, name): &Name, model: &Model) -> Vec<Sum> {
     let Some(revision) = model
         .revisions
         .get(&(namespace.clone(), decision.revision.as_str().into()))
     else {
         return Vec::new();
     };
-    if refers_to_changed(revision, namespace, model) {
-        return Vec::new();
-    }
     let placing = revision
         .valid
         .all_steps()
         .filter(|step| step.kind.deploy().is_some());
     let steps: Vec<&str> = placing.map(|step| step.name.as_str()).collect();
-    let others = model.decisions.iter().filter(|((of, name), other)| {
-        of == namespace && *name != commit.key.name && other.application_ref == decision.application_ref
+    let others = model.decisions.iter().filter(|((of, other_name), other)| {
+        of == namespace && other_name != name && other.application_ref == decision.application_ref
     });
     let same =
         |other: &&DecisionSpec| other.revision == decision.revision && steps.contains(&other.step.as_str());

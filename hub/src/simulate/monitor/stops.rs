@@ -4,14 +4,15 @@
 use super::{
     commit::Commit,
     evidence::shows,
-    model::{BEHIND, BUNDLES, Model, Name},
+    model::{APPLICATIONS, BEHIND, BUNDLES, Model, Name},
     promise::{Check, Found, Note, Promise},
 };
 use crate::simulate::HUB;
 use roundhouse_api::{
-    application::{DeployStep, StepPhase, WaitFor, WorkflowStatus},
+    application::{Application, DeployStep, StepPhase, WaitFor, WorkflowStatus},
     bundle::{ApplicationRef, Bundle},
-    names::{cluster_of_namespace, decision_name, label, step_of_bundle},
+    decision::DecisionSpec,
+    names::{annotation, cluster_of_namespace, decision_name, label, step_of_bundle},
 };
 use serde_json::Value;
 use std::{
@@ -20,11 +21,13 @@ use std::{
     time::Duration,
 };
 
+/// What is judged where something has stopped with clusters that it has not come to.
+const GOES_ON: &str = "nothing goes on that has stopped";
+
 #[derive(Debug, Default)]
 pub(super) struct Stops {
-    /// By a cluster's namespace, which revisions it was ever given, by namespace and name of their application: whoever has had one
-    /// may get it again.
-    given: BTreeMap<Arc<str>, BTreeSet<(String, String, String)>>,
+    /// Since when steps of applications have stopped.
+    stopped: BTreeMap<(Name, String), Duration>,
     /// Since when agents report that what a Bundle has now has failed, and whether not all of it is applied.
     failed: BTreeMap<Name, (Duration, bool)>,
 }
@@ -35,32 +38,26 @@ impl Check for Stops {
             && **server == *HUB
         {
             self.failed.clear();
+            self.stopped.clear();
         }
     }
 
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
-        if (&*commit.server, &*commit.key.table) != (HUB, BUNDLES) {
-            return;
+        match (&*commit.server, &*commit.key.table) {
+            (HUB, APPLICATIONS) => return self.stands(commit, model, found),
+            (HUB, BUNDLES) => self.reports(commit),
+            _ => return,
         }
-        self.reports(commit);
         // Most writes are reports.
         let text = |pointer: &str| commit.after().pointer(pointer).and_then(Value::as_str);
-        let (Some(namespace), Some(name), Some(revision)) = (
-            text("/spec/applicationRef/namespace"),
-            text("/spec/applicationRef/name"),
-            text("/spec/revision"),
-        ) else {
-            return;
-        };
-        if commit.after().pointer("/spec/deletion").is_some() {
+        let was = commit.before().pointer("/spec/revision").and_then(Value::as_str);
+        let is = text("/spec/revision");
+        let steps = |of: &Value| of.pointer("/metadata/annotations").cloned();
+        let same = was == is && steps(commit.before()) == steps(commit.after());
+        if same || commit.after().pointer("/spec/deletion").is_some() {
             return;
         }
-        let given = self.given.entry(commit.key.namespace.clone()).or_default();
-        let new = given.insert((namespace.to_owned(), name.to_owned(), revision.to_owned()));
-        // Whether one that is not there was ever there nobody knows who has not been there all the time: a Bundle that vanished is
-        // made again, also where nothing goes on.
-        if new
-            && commit.is_change()
+        if let Some(revision) = is
             && commit.by().is_some_and(|who| who.is_hub())
             && let Some(bundle) = commit.read::<Bundle>()
             && let Some(of) = &bundle.spec.application_ref
@@ -70,7 +67,58 @@ impl Check for Stops {
     }
 }
 
+/// The steps that a Bundle names as those that have brought it, each with its revision: those that bring components, where they are
+/// several, or the last one that places there.
+fn brought(bundle: &Value) -> BTreeMap<String, String> {
+    let text = |of: &str, key: &str| Some(bundle.pointer(of)?.get(key)?.as_str()?.to_owned());
+    let steps = text("/metadata/annotations", annotation::STEPS);
+    let steps: Option<BTreeMap<_, _>> = steps.and_then(|steps| serde_json::from_str(&steps).ok());
+    let last = || {
+        let revision = bundle.pointer("/spec/revision")?.as_str()?.to_owned();
+        Some(BTreeMap::from([(
+            text("/metadata/labels", label::STEP)?,
+            revision,
+        )]))
+    };
+    steps.or_else(last).unwrap_or_default()
+}
+
 impl Stops {
+    /// How the run of an application stands: since when its steps have stopped, and whether they have left something.
+    fn stands(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        let name: Name = (commit.key.namespace.clone(), commit.key.name.clone());
+        let status = commit.read::<Application>().and_then(|found| found.status);
+        let run = status.and_then(|status| status.workflow).unwrap_or_default();
+        let (mut stopped, mut left) = (BTreeSet::new(), false);
+        for step in run
+            .all_steps()
+            .filter(|step| has_stopped(&run, &step.name).is_some())
+        {
+            stopped.insert(step.name.clone());
+            let decided = model.decided(&name.0, &name.1, &step.name);
+            let decided = decided.filter(|of| Some(&of.revision) == run.app_revision.as_ref());
+            left |= decided.is_some_and(|decision| {
+                model
+                    .bundles_of((&name.0, &name.1))
+                    .any(|(cluster, (_, bundle), held)| {
+                        let of = held.present().and_then(|content| content.spec.revision.as_ref());
+                        step_of_bundle(bundle).is_none()
+                            && !held.deleting
+                            && of != Some(&decision.revision)
+                            && decision.clusters.iter().any(|of| of == cluster)
+                    })
+            });
+        }
+        if left {
+            found.judges_part(Promise::P8, GOES_ON);
+        }
+        self.stopped
+            .retain(|(of, step), _| *of != name || stopped.contains(step));
+        for step in stopped {
+            self.stopped.entry((name.clone(), step)).or_insert(commit.at);
+        }
+    }
+
     /// What its agent says of a Bundle.
     fn reports(&mut self, commit: &Commit) {
         let name = (commit.key.namespace.clone(), commit.key.name.clone());
@@ -94,7 +142,7 @@ impl Stops {
         self.failed.insert(name, (since, !applied));
     }
 
-    /// A cluster is given a revision that it never had.
+    /// A cluster is given a revision that it has not had before, of a step or at all.
     fn brings(
         &self,
         commit: &Commit,
@@ -103,40 +151,86 @@ impl Stops {
         model: &Model,
         found: &mut Found<'_>,
     ) {
-        // One that is made by a request that was given up long ago: what has no version yet cannot be fenced.
-        if commit.asked.as_ref().is_some_and(|asked| asked.overdue.is_some()) {
-            return;
-        }
-        let labels = bundle.metadata.labels.as_ref();
-        let key = (of.namespace.as_str().into(), of.name.as_str().into());
-        let (Some(step), Some(application)) = (
-            labels.and_then(|all| all.get(label::STEP)),
-            model.applications.get(&key),
-        ) else {
+        let key: Name = (of.namespace.as_str().into(), of.name.as_str().into());
+        let Some(application) = model.applications.get(&key) else {
             return;
         };
         let Some(run) = application.status.workflow.as_ref() else {
             return;
         };
-        if run.app_revision.as_deref() != Some(revision) || run.step(step).is_none() {
+        if run.app_revision.as_deref() != Some(revision) {
             return;
         }
-        found.judges_part(Promise::P8, "nothing goes on that has stopped");
         let cluster = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
-        // One that goes over from a step to another is under both for a while.
-        let brings = |step: &str| {
+        let (had, has) = (brought(commit.before()), brought(commit.after()));
+        let of_run = |has: &&String| **has == revision;
+        let new: Vec<&String> = has
+            .iter()
+            .filter(|(step, has)| of_run(has) && had.get(*step) != Some(has))
+            .map(|(step, _)| step)
+            .collect();
+        // Where a Bundle names one step it is the last one that places there, whichever of them has brought it; one that goes over
+        // from a step to another is under both for a while.
+        let decided = |step: &&str| {
             let decided = model.decided(&of.namespace, &of.name, step);
-            decided.is_some_and(|decision| decision.clusters.iter().any(|of| of == cluster))
+            decided.filter(|d| d.revision == revision && d.clusters.iter().any(|of| of == cluster))
         };
-        let others = run
+        let is_parted = commit
+            .after()
+            .pointer("/metadata/annotations")
+            .is_some_and(|a| a.get(annotation::STEPS).is_some());
+        let mut brings: Vec<(&str, Option<&DecisionSpec>)> = run
             .all_steps()
-            .filter(|other| other.name != *step && brings(&other.name));
-        let why = has_stopped(run, step);
-        if let Some(why) = why.filter(|_| {
-            others
-                .into_iter()
-                .all(|other| has_stopped(run, &other.name).is_some())
-        }) {
+            .map(|step| step.name.as_str())
+            .filter(|step| !is_parted || new.iter().any(|new| new == step))
+            .filter_map(|step| Some((step, Some(decided(&step)?))))
+            .collect();
+        let same = |of: &str| commit.before().pointer(of) == commit.after().pointer(of);
+        if new.is_empty() || (commit.is_change() && same("/spec/hash") && same("/spec/partsHash")) {
+            return;
+        }
+        if brings.is_empty() {
+            let known = new.iter().filter(|step| run.step(step).is_some());
+            brings.extend(known.map(|step| (step.as_str(), None)));
+        }
+        // What was on its way when the step stopped may still come.
+        let overdue = commit.asked.as_ref().and_then(|asked| asked.overdue);
+        let sent = commit.at.saturating_sub(overdue.unwrap_or_default());
+        let may = |(step, decision): &(&str, Option<&DecisionSpec>)| {
+            let was_sent = || {
+                let since = self.stopped.get(&(key.clone(), (*step).to_owned()));
+                overdue.is_some() && since.is_none_or(|since| sent <= *since)
+            };
+            // Of a Bundle that is not there nobody knows whether it ever was: one that vanished is made again, where it is not
+            // noted that the step has not come to it.
+            let waits = decision.is_some_and(|decision| decision.waits(cluster).is_some());
+            let is_made_again = || !commit.is_change() && !waits;
+            has_stopped(run, step).is_none() || was_sent() || is_made_again()
+        };
+        // The rest of what a step has written in part follows.
+        let is_half = || {
+            let mut others = model.stored.iter().filter(|((server, key), _)| {
+                &**server == HUB
+                    && (&key.table, &key.namespace) == (&commit.key.table, &commit.key.namespace)
+                    && key.name != commit.key.name
+            });
+            others.any(|(_, record)| {
+                let other: Value = serde_json::from_slice(&record.bytes).unwrap_or_default();
+                let own = other.pointer("/spec/applicationRef/uid")
+                    == commit.after().pointer("/spec/applicationRef/uid");
+                let has = brought(&other);
+                own && new
+                    .iter()
+                    .all(|step| has.get(*step).is_some_and(|has| has == revision))
+            })
+        };
+        let mut stopped = brings.iter().filter(|brings| !may(brings)).peekable();
+        let may_come = match is_parted {
+            true => stopped.peek().is_none(),
+            false => brings.iter().any(may),
+        };
+        let why = stopped.find_map(|(step, _)| has_stopped(run, step));
+        if let Some(why) = why.filter(|_| !may_come && !is_half()) {
             let expected = format!("nothing of {revision} to come to further clusters: {why}");
             found.broke(
                 Promise::P8,
@@ -145,7 +239,15 @@ impl Stops {
                 format!("{cluster} gets it"),
             );
         }
-        self.bears(commit, (of, revision), step, model, found);
+        let labels = bundle.metadata.labels.as_ref();
+        if let Some(step) = labels.and_then(|all| all.get(label::STEP))
+            && run.step(step).is_some()
+            && has_stopped(run, step).is_none()
+            && overdue.is_none()
+            && commit.is_change()
+        {
+            self.bears(commit, (of, revision), step, model, found);
+        }
     }
 
     /// No more clusters of its step have failed than may, as far as the hub has to have heard of it.
@@ -170,7 +272,6 @@ impl Stops {
         let Some(decision) = decision.filter(|decision| decision.revision == revision) else {
             return;
         };
-        found.judges_part(Promise::P8, "maxFailedClusters");
         let has_failed = |name: &Name| {
             let known = self.failed.get(name);
             known.is_some_and(|(since, lacks)| {
@@ -181,14 +282,21 @@ impl Stops {
         let own = model.bundles_of((&of.namespace, &of.name));
         let failed: BTreeSet<&str> = own
             .filter(|(cluster, name, held)| {
+                let of = held
+                    .present()
+                    .and_then(|content| content.spec.revision.as_deref());
                 step_of_bundle(&name.1).is_none()
                     && !held.deleting
+                    && of == Some(revision)
                     && has_failed(name)
                     && model.is_known(cluster, commit.at)
                     && decision.clusters.iter().any(|of| of == cluster)
             })
             .map(|(cluster, ..)| cluster)
             .collect();
+        if !failed.is_empty() {
+            found.judges_part(Promise::P8, "maxFailedClusters");
+        }
         if failed.len() > usize::try_from(most).unwrap_or(usize::MAX) {
             let expected = format!("step {step} to go on with at most {most} failed clusters");
             found.broke(Promise::P8, commit.object(), expected, format!("{failed:?}"));

@@ -535,14 +535,12 @@ impl Driver<'_> {
             if delivered.is_some() {
                 self.looks_at_the_end(began).await;
             }
-            if let Some(help) = &self.script.helps
-                && !is_due
-                && !waits.is_empty()
-                && helped.elapsed() >= HELPS
-            {
+            if !is_due && !waits.is_empty() && helped.elapsed() >= HELPS {
                 helped = Instant::now();
-                // Where it does not go through, what waits is told at the end.
-                drop(help.at(&self.stage.fleet, &self.stage.monitor).await);
+                for help in &self.script.helps {
+                    // Where it does not go through, what waits is told at the end.
+                    drop(self.stage.help(help).await);
+                }
             }
             if let Some(since) = delivered.filter(|since| since.elapsed() >= HOLDS) {
                 let ago = since.elapsed();

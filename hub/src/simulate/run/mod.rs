@@ -12,6 +12,7 @@ mod act;
 mod agree;
 mod coherent;
 mod drive;
+mod help;
 mod look;
 mod objects;
 mod order;
@@ -27,6 +28,7 @@ mod stage;
 
 pub use act::{Act, Check, Fault, Look, Target};
 pub use agree::agreement;
+pub use help::Help;
 pub use order::Order;
 pub use outcome::{Event, Failure, Missed, Outcome};
 pub use random::random;

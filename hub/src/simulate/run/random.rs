@@ -1,7 +1,7 @@
 //! Scripts with random faults.
 
 use super::{
-    Act, Fault, LOOKED, Look, Order, Resume, Script, Target, Until, agreement, application, as_service,
+    Act, Fault, Help, LOOKED, Order, Resume, Script, Target, Until, agreement, application, as_service,
     bearing, bundle_by_hand, in_turns, once, placed_by, then_step, waiting_for, with_flags, with_image,
     without_config,
 };
@@ -10,16 +10,7 @@ use crate::simulate::{
     fault::{Asks, Dice, DiskFault, Effect, Ending, Moment, On, Parties, Rule, Side, When},
 };
 use jiff::SignedDuration;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
-use roundhouse_api::{
-    application::{Application, StepPhase},
-    cluster::Leave,
-    decision::Decision,
-    names::{annotation, decision_name},
-};
+use roundhouse_api::cluster::Leave;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -36,9 +27,6 @@ const RESTS: Duration = Duration::from_secs(30);
 /// The applications and their placing steps.
 const APPLICATIONS: [&str; 3] = ["one", "two", "three"];
 const STEPS: [&str; 2] = ["east", "west"];
-
-/// Steps wait for so many clusters at most by number.
-const MOST_AWAITED: usize = 6;
 
 /// A cluster that nothing else is done to: it may leave.
 const LEAVES: &str = "west-10";
@@ -115,15 +103,17 @@ pub fn random(seed: u64) -> Script {
         cues.extend([(when, first), (when + lasting, then)]);
     }
     cues.extend(orders(&mut flow, placement.as_ref(), &names));
+    cues.extend(paused_on_the_way(&mut flow, &applications));
     // What still runs where it is no longer wanted is kept until somebody says that it may go; and so is what moves away because
     // nobody saw a Decision go, so that it was made without knowing who had what.
     script.held_waits = loses;
-    script.helps = Some(match (loses, applied_once) {
-        (true, _) => helps(&APPLICATIONS),
-        (false, true) => helps(&["three"]),
-        (false, false) => helps(&[]),
-    });
     cues.sort_by_key(|(at, _)| *at);
+    let confirmed = match (loses, applied_once) {
+        (true, _) => &APPLICATIONS[..],
+        (false, true) => &["three"],
+        (false, false) => &[],
+    };
+    script.helps = helps(&applications, &cues, confirmed);
     for (at, act) in cues {
         script = script.at(at, act);
     }
@@ -145,8 +135,7 @@ fn flows(dice: &mut Dice, applications: &mut [Value]) -> (Option<Value>, Vec<Str
             *application = waiting_for(application, "west", json!({"until": {"ready": "70%"}}));
         }
         if dice.happens(200) {
-            let until = format!("fleet.ready >= {MOST_AWAITED}");
-            *application = waiting_for(application, "east", json!({"until": until}));
+            *application = waiting_for(application, "east", json!({"until": "fleet.ready >= 6"}));
         }
         if dice.happens(500) {
             let untils = [
@@ -254,42 +243,72 @@ fn orders(dice: &mut Dice, placement: Option<&Value>, names: &[String]) -> Vec<(
     cues
 }
 
-/// Somebody looks at applications: confirms the removals that wait in those of these names, lets go on what stands still, and begins
-/// anew what has ended without success, or waits for more clusters than it was placed on when few were there.
-fn helps(confirmed: &'static [&'static str]) -> Look {
-    Look::new(move |fleet| {
-        Box::pin(async move {
-            let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
-            for name in APPLICATIONS {
-                let found = api.get(name).await.ok();
-                let run = found.and_then(|found| found.status?.workflow);
-                let decisions: Api<Decision> = Api::namespaced(fleet.hub_client(), "default");
-                let decided = decisions.get(&decision_name(name, "east")).await.ok();
-                let few = decided.is_some_and(|decision| decision.spec.clusters.len() < MOST_AWAITED);
-                let order = run.and_then(|run| match (run.finished, run.status) {
-                    (true, Some(StepPhase::Failed)) => Some(Order::Restart),
-                    (false, _) if run.suspend && run.paused => Some(Order::Resume),
-                    // Where the step places anew it may be on more.
-                    (false, _) if few => Some(Order::RestartFrom("east".to_owned())),
-                    _ => None,
-                });
-                if let Some(order) = order {
-                    drop(order.give(fleet, name).await);
-                }
-            }
-            for name in confirmed {
-                let found = api.get(name).await.ok();
-                if let Some(held) = found.and_then(|found| found.status?.held_deletes) {
-                    let patch =
-                        json!({"metadata": {"annotations": {annotation::CONFIRM_DELETES: held.hash}}});
-                    let patch = Patch::Merge(patch);
-                    // Where it does not go through, what waits is told at the end.
-                    drop(api.patch(name, &PatchParams::default(), &patch).await);
-                }
-            }
-            Ok(())
-        })
-    })
+/// A new revision of which the hub cannot write everything at once; before it can, somebody pauses the run for a while.
+fn paused_on_the_way(dice: &mut Dice, applications: &[Value]) -> Vec<(Duration, Act)> {
+    if !dice.happens(400) {
+        return Vec::new();
+    }
+    let of = usize::from(dice.happens(300));
+    let (Some(name), Some(application)) = (APPLICATIONS.get(of), applications.get(of)) else {
+        return Vec::new();
+    };
+    let fails = Effect::Answer {
+        code: 500,
+        retry_after: None,
+    };
+    let hubs = On::all_of(Parties::these([HUB, OTHER_HUB])).to(Side::Hub);
+    let fails = Rule::sometimes(hubs.that(Asks::Write).at("/bundles"), fails, 600);
+    let when = dice.between(&(Duration::ZERO..=BUSY));
+    let paused = when + dice.between(&(Duration::from_millis(200)..=Duration::from_secs(3)));
+    let resumed = paused + dice.between(&(Duration::from_secs(5)..=Duration::from_secs(60)));
+    let say = |order| Act::Order((*name).to_owned(), order);
+    vec![
+        (
+            when,
+            Act::for_a_while(Fault::Network(fails), Duration::from_secs(4)),
+        ),
+        (when, Act::Apply(with_image(application, "web:9"))),
+        (paused, say(Order::Suspend)),
+        (resumed, say(Order::Resume)),
+    ]
+}
+
+/// What somebody has to do for the applications as they are and with what is done to them.
+fn helps(applications: &[Value], cues: &[(Duration, Act)], confirmed: &[&str]) -> Vec<Help> {
+    let of = |name: &str, application: &Value| {
+        let said = |asked: &Order| {
+            let says = |act: &Act| matches!(act, Act::Order(of, order) if of == name && order == asked);
+            cues.iter().any(|(_, act)| says(act))
+        };
+        let bears = application.to_string().contains("maxFailedClusters");
+        Help {
+            application: name.to_owned(),
+            confirms: confirmed.contains(&name),
+            resumes: said(&Order::Suspend),
+            restarts: said(&Order::Terminate) || bears,
+            places_anew: awaited(application).map(|least| ("east".to_owned(), least)),
+        }
+    };
+    let applications = APPLICATIONS.iter().zip(applications);
+    applications
+        .map(|(name, application)| of(name, application))
+        .collect()
+}
+
+/// The most clusters that a step waits for by number.
+fn awaited(application: &Value) -> Option<usize> {
+    let steps = application
+        .pointer("/spec/workflow/steps")
+        .and_then(Value::as_array);
+    let untils = steps.into_iter().flatten().flat_map(|step| {
+        let own = ["/properties/wait/until", "/properties/until"];
+        own.into_iter().filter_map(|until| step.pointer(until))
+    });
+    let counts = untils.filter_map(|until| match until {
+        Value::String(expression) => expression.rsplit(' ').next()?.parse().ok(),
+        until => usize::try_from(until["ready"].as_u64()?).ok(),
+    });
+    counts.max()
 }
 
 /// Whether somebody deletes what was decided.

@@ -1,6 +1,6 @@
 //! What is run.
 
-use super::{Act, Check, Look, Resume};
+use super::{Act, Check, Help, Look, Resume};
 use crate::{
     leader::Timing,
     run::HubOptions,
@@ -90,7 +90,7 @@ pub struct Script {
     /// Removals that wait for a person are not delivered. Otherwise a script looks for itself at what is held.
     pub held_waits: bool,
     /// What somebody does every minute as long as something waits, when there is nothing more to be done.
-    pub helps: Option<Look>,
+    pub helps: Vec<Help>,
     /// Promises that are not made for this fleet, such as one of the hub's options excludes.
     pub not_made: Vec<Promise>,
     /// How long every request takes to arrive.
@@ -144,7 +144,7 @@ impl Script {
             },
             finally: Vec::new(),
             held_waits: false,
-            helps: None,
+            helps: Vec::new(),
             not_made: Vec::new(),
             latency: Duration::ZERO..=Duration::from_millis(3),
             model: Model::default(),

@@ -1695,3 +1695,68 @@ fn a_step_that_may_place_nowhere_has_nobody_to_count() {
         assert_eq!(flow.settle(), "Running mars:succeeded");
     }
 }
+
+#[test]
+fn a_wait_counts_each_cluster_as_the_last_step_brings_it_that_brings_everything() {
+    let always = |step: Value| with(step, "if", json!("always"));
+    let mut first = region("b");
+    first["properties"]["maxFailedClusters"] = json!(0);
+    let wait = always(json!({"name": "w", "type": "wait", "properties": {"until": {"ready": "100%"}}}));
+    for (then, of_first, of_then, expected) in [
+        // What the first has not sent comes with the second.
+        ("deploy", [Failed, Dispatching], [Ready, Ready], "w:succeeded"),
+        (
+            "apply-component",
+            [Failed, Dispatching],
+            [Ready, Ready],
+            "w:running",
+        ),
+    ] {
+        let mut second = always(region("a"));
+        second["type"] = json!(then);
+        second["properties"]["component"] = json!("web");
+        if then == "deploy" {
+            second["properties"].as_object_mut().unwrap().remove("component");
+        }
+        let mut flow = Flow::new(&json!([first, second, wait]));
+        flow.clusters("b", &of_first);
+        let shown = flow.clusters("a", &of_then);
+        assert!(shown.ends_with(expected), "{then} {shown}");
+    }
+}
+
+#[test]
+fn clusters_of_a_step_of_which_one_cannot_get_its_part_count_as_they_are() {
+    let refused = |states: &[ClusterState]| StepEvidence::Refused {
+        message: "cluster c1: its manifests are above the limit".to_owned(),
+        clusters: placed(states).clusters().to_vec(),
+    };
+    let mut first = region("b");
+    first["properties"]["maxFailedClusters"] = json!(1);
+    for (until, expected) in [
+        (json!({"ready": "100%"}), "w:running"),
+        (json!({"ready": "50%"}), "w:succeeded"),
+        (json!("fleet.ready == fleet.clusters"), "w:running"),
+    ] {
+        let wait = json!({"name": "w", "type": "wait", "if": "always", "properties": {"until": until}});
+        let mut flow = Flow::new(&json!([first, wait]));
+        flow.settle();
+        flow.evidence
+            .steps
+            .insert("b".to_owned(), refused(&[Dispatching, Ready, Failed]));
+        assert_eq!(
+            flow.settle(),
+            "RunningWorkflow b:failed/Execute w:pending",
+            "it is tried again"
+        );
+        // Others fail beside it.
+        flow.evidence
+            .steps
+            .insert("b".to_owned(), refused(&[Dispatching, Ready, Failed, Failed]));
+        assert!(flow.settle().contains("b:failed/Action"));
+        let then = refused(&[Dispatching, Ready, Ready, Failed]);
+        flow.evidence.steps.insert("b".to_owned(), then);
+        let shown = flow.settle();
+        assert!(shown.ends_with(expected), "{until} {shown}");
+    }
+}

@@ -1532,7 +1532,8 @@ fn p8_more_clusters_under_way_than_there_may_be_are_told() {
 
 /// A Bundle of the revision before is there, and the hub makes this of it.
 fn changed(world: &World, at: At<'_>, bundle: Value) -> Value {
-    world.put(None, at, &with(bundle.clone(), "/spec/revision", json!("web-v0")));
+    let former = with(bundle.clone(), "/spec/revision", json!("web-v0"));
+    world.put(None, at, &with(former, "/spec/hash", json!("h0")));
     let bundle = with(bundle, "/metadata/generation", json!(2));
     world.put(Some(&world.hub), at, &bundle);
     bundle
@@ -1575,11 +1576,101 @@ fn p8_what_comes_to_further_clusters_when_the_step_has_stopped_is_told() {
             None => world.holds(),
             Some(words) => world.breaks(Promise::P8, at, words),
         }
-        // Who has had it may get it again.
-        let again = self::with(third, "/metadata/generation", json!(3));
+        // Who has it may get another share of it.
+        let again = self::with(third.clone(), "/metadata/generation", json!(3));
+        let again = self::with(again, "/spec/hash", json!("h3"));
         let broken = world.monitor.broken().len();
         world.put(Some(&world.hub), at, &again);
         assert_eq!(world.monitor.broken().len(), broken);
+        // But not who has had it, and has something else since.
+        let other = self::with(again.clone(), "/metadata/generation", json!(4));
+        let other = self::with(other, "/spec/hash", json!("h4"));
+        world.put(None, at, &self::with(other, "/spec/revision", json!("web-v0")));
+        world.put(
+            Some(&world.hub),
+            at,
+            &self::with(again, "/metadata/generation", json!(5)),
+        );
+        assert_eq!(
+            world.monitor.broken().len(),
+            2 * broken,
+            "{:?}",
+            world.monitor.broken()
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn p8_what_was_on_its_way_when_a_step_stopped_may_come_and_what_is_noted_of_it_may_not() {
+    let mut paused = workflow("suspending");
+    let stands = json!({"suspend": true, "paused": true, "status": "suspending"});
+    paused
+        .as_object_mut()
+        .unwrap()
+        .extend(stands.as_object().unwrap().clone());
+    let (namespace, second) = bundle_of("c2");
+    let at = (BUNDLE.0, BUNDLE.1, namespace.as_str(), BUNDLE.3);
+    let waits = json!([{"revision": "web-v0", "clusters": ["c2"]}]);
+    for (is_there, waiting, long, overdue, words) in [
+        // Sent before it stopped, and after.
+        (true, json!([]), 30, true, None),
+        (true, json!([]), 120, true, Some("the run is paused")),
+        // What vanished is made again, of what it was.
+        (false, json!([]), 0, false, None),
+        (false, waits.clone(), 0, false, Some("the run is paused")),
+        (false, waits, 30, true, None),
+    ] {
+        let world = World::delivered();
+        let mut all = with(decision(&[C1], 2), "/spec/clusters", json!([C1, "c2"]));
+        all["spec"]["waiting"] = waiting;
+        world.put(Some(&world.hub), DECISION, &all);
+        world.put(Some(&world.hub), APPLICATION, &application(&paused));
+        let former = with(second.clone(), "/spec/revision", json!("web-v0"));
+        if is_there {
+            world.put(None, at, &with(former, "/spec/hash", json!("h0")));
+        }
+        advance(Duration::from_secs(long)).await;
+        world.overdue.store(overdue, Ordering::Relaxed);
+        let generation = if is_there { 2 } else { 1 };
+        let bundle = with(second.clone(), "/metadata/generation", json!(generation));
+        world.put(Some(&world.hub), at, &bundle);
+        match words {
+            None => world.holds(),
+            Some(words) => world.breaks(Promise::P8, at, words),
+        }
+    }
+}
+
+#[test]
+fn p8_a_component_that_comes_when_its_step_has_stopped_is_told_beside_one_that_goes_on() {
+    let step = |name: &str, phase: &str| {
+        let mut step = workflow(phase)["steps"][0].clone();
+        step["name"] = json!(name);
+        if phase == "failed" {
+            step["reason"] = json!("Action");
+        }
+        step
+    };
+    let mut run = running();
+    run["steps"] = json!([step("db", "failed"), step("web", "running")]);
+    let brought =
+        |db: &str, web: &str| json!({"roundhouse.dev/steps": json!({"db": db, "web": web}).to_string()});
+    let (namespace, second) = bundle_of("c2");
+    let at = (BUNDLE.0, BUNDLE.1, namespace.as_str(), BUNDLE.3);
+    let second = with(second, "/metadata/labels", json!({"roundhouse.dev/step": "web"}));
+    for (db, words) in [("web-v0", None), ("web-v1", Some("the step has failed"))] {
+        let world = World::delivered();
+        world.put(Some(&world.hub), APPLICATION, &application(&run));
+        let mut former = with(second.clone(), "/spec/hash", json!("h0"));
+        former["metadata"]["annotations"] = brought("web-v0", "web-v0");
+        world.put(None, at, &former);
+        let mut bundle = with(second.clone(), "/metadata/generation", json!(2));
+        bundle["metadata"]["annotations"] = brought(db, "web-v1");
+        world.put(Some(&world.hub), at, &bundle);
+        match words {
+            None => world.holds(),
+            Some(words) => world.breaks(Promise::P8, at, words),
+        }
     }
 }
 
