@@ -68,6 +68,8 @@ pub(super) struct Placed {
     pub(super) note: bool,
     /// Clusters of which it has to be stored first that they wait no longer.
     pub(super) turns: Vec<String>,
+    /// Whether an earlier revision has to be loaded before it can be said who waits.
+    pub(super) is_unknown: bool,
     /// Its overrides are wrong: what was decided before stays in force, on the clusters as it is there.
     pub(super) held: bool,
     pub(super) wait: WaitFor,
@@ -84,6 +86,11 @@ pub(super) struct Placed {
 }
 
 impl Placed {
+    /// Whether it has come to work in this run, and has stopped without success.
+    pub(super) fn has_stopped(&self, request: &Request<'_>) -> bool {
+        self.reached && !self.live && !self.held && !request.succeeded.contains(&self.step)
+    }
+
     /// What this step contributes to the shares of the clusters.
     pub(super) fn layer(&self) -> Layer<'_> {
         Layer {
@@ -140,6 +147,7 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
             decision,
             note: false,
             turns: Vec::new(),
+            is_unknown: false,
             held,
             wait: deploy.wait,
             live: reach == Reach::Live,
@@ -186,10 +194,7 @@ fn former(request: &Request<'_>, step: &str, now: Option<&StepDecision>) -> Opti
 
 /// Cluster -> the revision that a step has brought to it, as far as its Bundles tell.
 pub(super) fn given(request: &Request<'_>, step: &str) -> BTreeMap<String, String> {
-    let own = |bundle: &&Arc<Observed>| {
-        let of = bundle.spec.application_ref.as_ref();
-        !bundle.deleting && of.is_some_and(|of| of.uid == request.application.uid)
-    };
+    let own = |bundle: &&Arc<Observed>| is_own(request, bundle);
     let clusters = request.observed.iter().filter_map(|(cluster, bundles)| {
         let revision = bundles
             .iter()
@@ -198,6 +203,12 @@ pub(super) fn given(request: &Request<'_>, step: &str) -> BTreeMap<String, Strin
         Some((cluster.clone(), revision))
     });
     clusters.collect()
+}
+
+/// Whether a Bundle is this very application's, and stays.
+fn is_own(request: &Request<'_>, bundle: &Observed) -> bool {
+    let of = bundle.spec.application_ref.as_ref();
+    !bundle.deleting && of.is_some_and(|of| of.uid == request.application.uid)
 }
 
 /// The clusters of a step without a Decision that do not have the present revision.
@@ -233,8 +244,12 @@ pub(super) fn note_waiting(placed: &mut [Placed], plan: &Plan, request: &Request
             true => BTreeMap::new(),
             false => given(request, &placed.step),
         };
+        let is_there = |cluster: &String| {
+            let held = request.observed.get(cluster);
+            held.is_some_and(|held| held.iter().any(|bundle| is_own(request, bundle)))
+        };
         let has = |cluster: &String| match stored {
-            Some(stored) if is_former(stored) || stored.waits(cluster).is_some() => {
+            Some(stored) if is_former(stored) || stored.waits(cluster).is_some() || !is_there(cluster) => {
                 stored.given(cluster).map(str::to_owned)
             }
             _ => given.get(cluster).cloned(),
@@ -268,9 +283,7 @@ pub(super) fn unsent(
     plan: &Plan,
     without: impl Fn(&str, &[Waiting]) -> Plan,
 ) -> BTreeMap<String, Unsent> {
-    let stopped = placed.iter().filter(|placed| {
-        placed.reached && !placed.live && !placed.held && !request.succeeded.contains(&placed.step)
-    });
+    let stopped = placed.iter().filter(|placed| placed.has_stopped(request));
     let unsent = stopped.filter_map(|step| {
         let decision = &step.decision;
         let held = |cluster: &str| request.observed.get(cluster).map_or(&[][..], Vec::as_slice);
@@ -318,8 +331,8 @@ pub(super) fn unsent(
 
 /// Whether a step has brought something of the present revision to a cluster with these Bundles.
 fn has_come(request: &Request<'_>, step: &str, held: &[Arc<Observed>]) -> bool {
-    let living = held.iter().filter(|bundle| !bundle.deleting);
-    let mut given = living.filter_map(|bundle| bundle.revision_by(step));
+    let own = held.iter().filter(|bundle| is_own(request, bundle));
+    let mut given = own.filter_map(|bundle| bundle.revision_by(step));
     given.any(|revision| revision == request.revision)
 }
 

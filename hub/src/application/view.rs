@@ -206,21 +206,11 @@ pub(super) fn view(known: &Known<'_>) -> View {
     if !faults.is_empty() {
         looked = look(placing::decide(&request, &fresh));
     }
-    let without = |step: &str, waiting: &[Waiting]| {
-        let mut placed = looked.0.clone();
-        let stopped = placed.iter_mut().filter(|placed| placed.step == step);
-        stopped.for_each(|placed| placed.decision.waiting = waiting.to_vec());
-        plan(&placed).1
-    };
-    let mut unsent = placing::unsent(&request, &looked.0, &looked.2, without);
-    if !unsent.is_empty() {
-        let mut placed = looked.0;
-        for one in &mut placed {
-            if let Some(unsent) = unsent.remove(&one.step) {
-                one.decision.waiting = unsent.waiting;
-                one.note = unsent.is_known && one.lost.is_empty();
-            }
-        }
+    // What one that has stopped would have brought another one may still bring, until it is known that it has stopped as well.
+    for _ in 0..looked.0.len() {
+        let Some(placed) = hold_unsent(&request, &looked.0, &plan) else {
+            break;
+        };
         looked = look(placed);
     }
     let (mut placed, mut shares, mut plan, mut clusters) = looked;
@@ -299,6 +289,36 @@ pub(super) fn view(known: &Known<'_>) -> View {
         settled,
         blocking: blocking.into_iter().collect(),
     }
+}
+
+/// The same steps, where those that have stopped note of more clusters, or of fewer, that they have not come to them.
+fn hold_unsent(
+    request: &placing::Request<'_>,
+    placed: &[Placed],
+    plan: &impl Fn(&[Placed]) -> (BTreeMap<String, Share>, Plan),
+) -> Option<Vec<Placed>> {
+    if !placed.iter().any(|placed| placed.has_stopped(request)) {
+        return None;
+    }
+    let without = |step: &str, waiting: &[Waiting]| {
+        let mut placed = placed.to_vec();
+        let stopped = placed.iter_mut().filter(|placed| placed.step == step);
+        stopped.for_each(|placed| placed.decision.waiting = waiting.to_vec());
+        plan(&placed).1
+    };
+    let mut unsent = placing::unsent(request, placed, &plan(placed).1, without);
+    if unsent.is_empty() {
+        return None;
+    }
+    let mut placed = placed.to_vec();
+    for one in &mut placed {
+        if let Some(unsent) = unsent.remove(&one.step) {
+            one.decision.waiting = unsent.waiting;
+            one.is_unknown |= !unsent.is_known;
+            one.note = !one.is_unknown && one.lost.is_empty();
+        }
+    }
+    Some(placed)
 }
 
 /// Writes nothing to clusters that leave or have left, which a step that is kept may still place on: what becomes of the

@@ -163,7 +163,12 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
         for workload in layer.workloads {
             // Divided, full count, and what was given before the divided ones where that is remembered.
             let mut of_step: BTreeMap<&str, (u32, u32, Option<u32>)> = BTreeMap::new();
+            let mut former: BTreeMap<&str, Option<u32>> = BTreeMap::new();
             for assignment in &workload.clusters {
+                if !layer.waiting.is_empty() {
+                    let had = former.entry(&assignment.name).or_insert(Some(0));
+                    *had = had.and_then(|had| Some(had.saturating_add(assignment.previous?)));
+                }
                 let (parted, full, first) = of_step.entry(&assignment.name).or_default();
                 match assignment.duplicate {
                     true => *full = (*full).max(assignment.replicas),
@@ -184,9 +189,12 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
                         *before = before.saturating_add(parted);
                         continue;
                     }
+                    // Who waits has what it had before this was decided, as far as that is known.
+                    let waits = layer.waiting.iter().any(|waiting| waiting.has(cluster));
+                    let had = former.get(cluster.as_str()).copied().flatten().filter(|_| waits);
                     let part = JobShare {
                         before: if full > 0 { 0 } else { first.unwrap_or(*before) },
-                        replicas: parted.max(full),
+                        replicas: had.unwrap_or(parted.max(full)),
                         of_total: workload.replicas,
                     };
                     share.replicas.insert(workload.workload.clone(), part);

@@ -337,7 +337,7 @@ fn maps(name: &str, (many, size): (usize, usize), value: &str) -> Value {
 /// Two components, each brought to all by a step of its own.
 fn by_component(value: &str) -> Value {
     let step = |name: &str| {
-        json!({"name": name, "type": "apply-component", "timeout": "2m",
+        json!({"name": name, "type": "apply-component", "timeout": "30s",
             "properties": {"component": name, "placement": [{"clusterSelector": {"region": "east"}}]}})
     };
     let mut web = step("web");
@@ -544,42 +544,118 @@ async fn a_cluster_under_two_steps_keeps_what_the_one_brought_that_has_not_stopp
         json!({"name": name, "type": "deploy", "properties": {"placement": [{"clusterSelector": {"region": "east"}}],
             "overrides": [{"target": target, "jsonPatch": patch}]}})
     };
-    let spec = |image: &str, all: &str| app(image, &[step("canary", image), approve(), step("all", all)]);
-    let mut world = World::new(&FOUR).await;
-    let image_of = async |world: &World| world.dispatched("app").await["c2"].1.clone();
-    let approved = async |world: &World| {
+    let spec = |image: &str, all: &str, replicas: u32| {
+        let mut spec = app(image, &[step("canary", image), approve(), step("all", all)]);
+        spec["components"][0]["properties"]["replicas"] = json!(replicas);
+        spec
+    };
+    // Where they differ in what they say, and where only in how many there are to be.
+    for all in [["all:1", "all:2"], ["nginx:1", "nginx:2"]] {
+        let mut world = World::new(&FOUR).await;
+        let of = async |world: &World, cluster: &str| world.dispatched("app").await[cluster].clone();
+        let approved = async |world: &World| {
+            world
+                .until_phase("app", ApplicationPhase::WorkflowSuspending)
+                .await;
+            world.resume("app").await;
+        };
+        world.apply("app", spec("nginx:1", all[0], 3)).await;
+        approved(&world).await;
+        world.until_phase("app", ApplicationPhase::Running).await;
+        world.apply("app", spec("nginx:2", all[1], 5)).await;
         world
             .until_phase("app", ApplicationPhase::WorkflowSuspending)
             .await;
+        let before = of(&world, "c2").await;
+        assert_eq!(before, (3, "nginx:2".to_owned()));
+        world.asked.refuse(Some(SECOND));
         world.resume("app").await;
+        world
+            .until("app", "the others have it", async |world: &World| {
+                (of(world, "c4").await == (5, all[1].to_owned())).then_some(())
+            })
+            .await;
+        world.suspend("app").await;
+        world.rest().await;
+        world.asked.refuse(None);
+        world.stop_hub().await;
+        world.start_hub();
+        world.rest().await;
+        assert_eq!(of(&world, "c2").await, before);
+        let former = vec![(Some("app-v1".to_owned()), vec!["c2".to_owned()])];
+        assert_eq!(waiting(&world, "all").await, former);
+        world.resume("app").await;
+        world.until_phase("app", ApplicationPhase::Running).await;
+        for (cluster, _) in FOUR {
+            assert_eq!(of(&world, cluster).await, (5, all[1].to_owned()));
+        }
+        assert_eq!(waiting(&world, "all").await, []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_counts_nobody_to_whom_two_steps_that_stopped_have_not_come() {
+    let mut spec = by_component("1");
+    let look = json!({"name": "look", "type": "wait", "if": "always",
+        "properties": {"until": {"ready": "100%"}, "steps": ["web"]}});
+    spec["workflow"]["steps"][1] = spec["workflow"]["steps"][2].clone();
+    spec["workflow"]["steps"][2] = look;
+    let of = |value: &str| {
+        let mut spec = spec.clone();
+        spec["components"] = by_component(value)["components"].clone();
+        spec
     };
-    world.apply("app", spec("nginx:1", "all:1")).await;
-    approved(&world).await;
+    let world = World::new(&FOUR).await;
+    world.apply("app", of("1")).await;
     world.until_phase("app", ApplicationPhase::Running).await;
-    world.apply("app", spec("nginx:2", "all:2")).await;
-    world
-        .until_phase("app", ApplicationPhase::WorkflowSuspending)
-        .await;
-    assert_eq!(image_of(&world).await, "nginx:2");
     world.asked.refuse(Some(SECOND));
-    world.resume("app").await;
+    world.apply("app", of("2")).await;
     world
-        .until("app", "the others have it", async |world: &World| {
-            (world.dispatched("app").await["c4"].1 == "all:2").then_some(())
+        .until("app", "the wait has begun", async |world: &World| {
+            let workflow = world.status("app").await.workflow?;
+            (workflow.step("look")?.phase == StepPhase::Running).then_some(())
         })
         .await;
-    world.suspend("app").await;
     world.rest().await;
     world.asked.refuse(None);
-    world.stop_hub().await;
-    world.start_hub();
+    world.label_cluster("c2", json!({"rack": "12"})).await;
     world.rest().await;
-    assert_eq!(image_of(&world).await, "nginx:2");
+    let workflow = world.status("app").await.workflow.unwrap();
+    let look = workflow.step("look").unwrap();
     assert_eq!(
-        waiting(&world, "all").await,
-        [(Some("app-v1".to_owned()), vec!["c2".to_owned()])]
+        look.message.as_deref(),
+        Some("waiting until 100% of the clusters are ready: 3 of 4 are")
     );
-    world.resume("app").await;
+    assert_eq!(says(&world, "c2").await, ["1"]);
+    let former = vec![(Some("app-v1".to_owned()), vec!["c2".to_owned()])];
+    assert_eq!(
+        (waiting(&world, "db").await, waiting(&world, "web").await),
+        (former.clone(), former)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_lost_its_bundle_and_waits_for_a_place_gets_what_it_had() {
+    let world = World::new(&FOUR).await;
+    let mut careful = careful("east");
+    careful["properties"]["maxFailedClusters"] = json!(3);
+    let spec = |image: &str| app(image, std::slice::from_ref(&careful));
+    world.apply("app", spec("nginx:1")).await;
     world.until_phase("app", ApplicationPhase::Running).await;
-    assert_eq!(world.images("app").await, ["all:2"]);
+    world.agents.script("c2", Script::Silent).await;
+    world.apply("app", spec("nginx:2")).await;
+    world
+        .until("app", "the second is under way", async |world: &World| {
+            (world.dispatched("app").await["c2"].1 == "nginx:2").then_some(())
+        })
+        .await;
+    world.rest().await;
+    world.remove_bundle("c1", "app").await;
+    world.rest().await;
+    let waits = waiting(&world, "east").await;
+    let revisions: Vec<_> = waits.iter().map(|(revision, _)| revision.as_deref()).collect();
+    assert_eq!(revisions, [Some("app-v1"), Some("app-v2")], "{waits:?}");
+    world.suspend("app").await;
+    world.rest().await;
+    assert_eq!(world.dispatched("app").await["c1"].1, "nginx:2");
 }

@@ -203,7 +203,8 @@ impl Stops {
             };
             // Of a Bundle that is not there nobody knows whether it ever was: one that vanished is made again, where it is not
             // noted that the step has not come to it.
-            let waits = decision.is_some_and(|decision| decision.waits(cluster).is_some());
+            let waits = decision.and_then(|decision| decision.waits(cluster));
+            let waits = waits.is_some_and(|waits| waits.revision.as_deref() != Some(revision));
             let is_made_again = || !commit.is_change() && !waits;
             has_stopped(run, step).is_none() || was_sent() || is_made_again()
         };
