@@ -365,6 +365,50 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_counts_as_it_did_before_where_that_is_known() {
+        let all = ["c1", "c2", "c3"].map(str::to_owned);
+        let mut workloads = division(9, &[("c1", 3, false), ("c2", 3, false), ("c3", 3, false)]);
+        for (assignment, previous) in workloads[0].clusters.iter_mut().zip([Some(5), Some(4), None]) {
+            assignment.previous = previous;
+        }
+        let waiting = [Waiting {
+            revision: Some("v1".to_owned()),
+            clusters: all[1..].to_vec(),
+        }];
+        let east = Layer {
+            step: "east",
+            reached: true,
+            revision: "v2",
+            components: &[],
+            workloads: &workloads,
+            clusters: &all,
+            overrides: &[],
+            cluster_labels: &NO_LABELS,
+            waiting: &waiting,
+            lost: &[],
+        };
+        let replicas = |layers: &[Layer<'_>]| {
+            let of = |share: Share| share.replicas[&web()].replicas;
+            shares(layers).into_values().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(replicas(&[east]), [3, 4, 3]);
+        // Also beside what another step has brought there.
+        let one = division(1, &[("c2", 1, false)]);
+        let other = Layer {
+            step: "canary",
+            workloads: &one,
+            clusters: &all[1..2],
+            waiting: &[],
+            ..east
+        };
+        assert_eq!(replicas(&[other, east]), [3, 4, 3]);
+        let steps = |layers: &[Layer<'_>]| shares(layers).remove("c2").unwrap().earlier;
+        assert_eq!(steps(&[other, east]), [("canary".to_owned(), "v2".to_owned())]);
+        assert_eq!(steps(&[east, other]), [("east".to_owned(), "v1".to_owned())]);
+        assert_eq!(steps(&[east]), []);
+    }
+
+    #[test]
     fn a_cluster_that_waits_for_its_turn_has_what_the_step_gave_it_last() {
         let all = ["c1", "c2", "c3"].map(str::to_owned);
         let workloads = division(9, &[("c1", 3, false), ("c2", 3, false), ("c3", 3, false)]);
