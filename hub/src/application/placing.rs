@@ -8,7 +8,7 @@
 
 use super::{Key, fleet::Fleet, patching};
 use crate::{
-    dispatch::{Content, Layer, Observed, Plan, Target, overrides::without_target},
+    dispatch::{Content, Layer, Observed, Plan, Target, Todo, overrides::without_target},
     placement::{self, PlacingStep, Previous, StepDecision, Workload, error_line, hash_of},
     render,
     workflow::{Reach, ResolvedPatch},
@@ -314,12 +314,16 @@ pub(super) fn unsent(
             }))
         };
         let without = without(&step.step, &waiting(&late));
-        // What it would bring may be what is there.
-        late.retain(|cluster| !plan.is_as_in(&without, cluster));
         let goes_on = |cluster: &String| {
             let mut live = placed.iter().filter(|placed| placed.live && !placed.held);
             live.any(|placed| placed.decision.clusters.contains(cluster))
         };
+        // What it would bring may be what is there. How many replicas a cluster had that waits no Decision tells; its Bundle does.
+        late.retain(|cluster| {
+            let had = held(cluster).iter().map(|bundle| bundle.replicas).sum();
+            let has_others = || !goes_on(cluster) && plan.replicas(cluster) != Some(had);
+            !plan.is_as_in(&without, cluster) || has_others()
+        });
         let unsent = Unsent {
             waiting: waiting(&late),
             is_known: !late.iter().any(|c| without.is_loading(c) && goes_on(c)),
@@ -329,6 +333,19 @@ pub(super) fn unsent(
     unsent.collect()
 }
 
+/// Whether there may be anybody to whom a step has not come that has stopped, or who has got it since.
+pub(super) fn may_be_unsent(request: &Request<'_>, placed: &[Placed]) -> bool {
+    let mut stopped = placed.iter().filter(|placed| placed.has_stopped(request));
+    stopped.any(|step| {
+        let mut clusters = step.decision.clusters.iter();
+        clusters.any(|cluster| {
+            let held = request.observed.get(cluster).map_or(&[][..], Vec::as_slice);
+            let waits = step.decision.waits(cluster).is_some();
+            waits == has_come(request, &step.step, held)
+        })
+    })
+}
+
 /// Whether a step has brought something of the present revision to a cluster with these Bundles.
 fn has_come(request: &Request<'_>, step: &str, held: &[Arc<Observed>]) -> bool {
     let own = held.iter().filter(|bundle| is_own(request, bundle));
@@ -336,11 +353,13 @@ fn has_come(request: &Request<'_>, step: &str, held: &[Arc<Observed>]) -> bool {
     given.any(|revision| revision == request.revision)
 }
 
-/// Lets clusters be that a step has stopped before, where nothing goes on that places there: what others have brought there was written.
+/// Lets clusters be that a step has stopped before, where nothing goes on that places there: what others have brought there was written,
+/// unless it is there in part, or its agent does not heed it.
 pub(super) fn leave_waiting(
     plan: &mut Plan,
     placed: &[Placed],
     observed: &BTreeMap<String, Vec<Arc<Observed>>>,
+    epoch: i64,
 ) {
     let stopped = placed.iter().filter(|placed| placed.reached && !placed.live);
     let waiting: BTreeSet<&String> = stopped
@@ -353,10 +372,12 @@ pub(super) fn leave_waiting(
     let live = placed.iter().filter(|placed| placed.live && !placed.held);
     let goes_on: BTreeSet<&String> = live.flat_map(|placed| &placed.decision.clusters).collect();
     for cluster in waiting.difference(&goes_on) {
-        let is_there = observed
-            .get(*cluster)
-            .is_some_and(|held| held.iter().any(|b| !b.deleting));
-        if let Some(target) = plan.targets.get_mut(*cluster).filter(|_| is_there) {
+        let mut held = observed.get(*cluster).into_iter().flatten();
+        let is_heeded = held.all(|bundle| !bundle.hash_mismatch() && !bundle.is_of_an_earlier_term(epoch));
+        if let Some(target) = plan.targets.get_mut(*cluster).filter(|_| is_heeded)
+            && let Target::Bundles(wanted) = target
+            && wanted.iter().all(|wanted| wanted.todo == Todo::Replace)
+        {
             *target = Target::Untouched;
         }
     }

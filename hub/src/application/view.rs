@@ -183,7 +183,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
     };
     let look = |placed: Vec<Placed>| {
         let (shares, mut plan) = plan(&placed);
-        placing::leave_waiting(&mut plan, &placed, &observed);
+        placing::leave_waiting(&mut plan, &placed, &observed, known.epoch);
         leave_alone(&mut plan, &fleet, &observed);
         let mut clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
         let mut placed = placed;
@@ -297,7 +297,7 @@ fn hold_unsent(
     placed: &[Placed],
     plan: &impl Fn(&[Placed]) -> (BTreeMap<String, Share>, Plan),
 ) -> Option<Vec<Placed>> {
-    if !placed.iter().any(|placed| placed.has_stopped(request)) {
+    if !placing::may_be_unsent(request, placed) {
         return None;
     }
     let without = |step: &str, waiting: &[Waiting]| {
@@ -312,6 +312,10 @@ fn hold_unsent(
     }
     let mut placed = placed.to_vec();
     for one in &mut placed {
+        // Who waits for a turn of one at work is found anew.
+        if one.live && !one.held {
+            one.decision.waiting.clear();
+        }
         if let Some(unsent) = unsent.remove(&one.step) {
             one.decision.waiting = unsent.waiting;
             one.is_unknown |= !unsent.is_known;

@@ -45,7 +45,7 @@ pub use evidence::cluster_evidence;
 pub(crate) use evidence::failure;
 pub use object::{ObjectRequest, object_plan};
 pub use observed::Observed;
-pub use plan::{Plan, Request, Target, Wanted, plan};
+pub use plan::{Plan, Request, Target, Todo, Wanted, plan};
 pub use rollup::{Member, Unplaced, roll_up};
 pub use shares::{Layer, Share, shares};
 pub use slim::Slim;

@@ -162,6 +162,14 @@ impl Plan {
         hashes(self).is_some_and(|own| hashes(other) == Some(own))
     }
 
+    /// How many replicas a cluster would have, over all workloads, where it would get Bundles.
+    pub fn replicas(&self, cluster: &str) -> Option<u64> {
+        match self.targets.get(cluster) {
+            Some(Target::Bundles(wanted)) => Some(wanted.iter().map(Wanted::replicas).sum()),
+            _ => None,
+        }
+    }
+
     /// Whether what a cluster would get cannot be told before an earlier revision is loaded.
     pub fn is_loading(&self, cluster: &str) -> bool {
         let target = self.targets.get(cluster);
@@ -387,13 +395,22 @@ fn bundles(
     Target::Bundles(wanted)
 }
 
-/// Whether a Bundle names only steps that bring it now, or as the last one a step of the spec: what it says of others would be taken
+/// Whether a Bundle names only steps that bring it now, with what they bring, or as the last one a step of the spec: what it says of others would be taken
 /// for the word of a later step that has their name, and has brought nothing.
 fn names_who_brings(existing: &Observed, share: &Share, of_spec: &[&str]) -> bool {
     let brings = |step: &str| share.step == step || share.earlier.iter().any(|(earlier, _)| earlier == step);
     let last = existing.labels.get(label::STEP).map(String::as_str);
+    let said = existing.steps();
+    // Of steps that bring everything each tells besides which revision. Where components change one by one that would be a write for
+    // each step and cluster.
+    let is_told = |(step, revision): (&String, &String)| said.get(step).is_none_or(|said| said == revision);
+    let steps = || {
+        let earlier = share.earlier.iter().map(|(step, revision)| (step, revision));
+        earlier.chain([(&share.step, &share.revision)])
+    };
     last.is_some_and(|last| of_spec.contains(&last) || brings(last))
-        && existing.steps().keys().all(|step| brings(step))
+        && said.keys().all(|step| brings(step))
+        && (!share.sources.is_empty() || !share.reached || steps().all(is_told))
 }
 
 /// The steps that place on a cluster, with the revision that each has brought, where they are several.

@@ -163,12 +163,7 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
         for workload in layer.workloads {
             // Divided, full count, and what was given before the divided ones where that is remembered.
             let mut of_step: BTreeMap<&str, (u32, u32, Option<u32>)> = BTreeMap::new();
-            let mut former: BTreeMap<&str, Option<u32>> = BTreeMap::new();
             for assignment in &workload.clusters {
-                if !layer.waiting.is_empty() {
-                    let had = former.entry(&assignment.name).or_insert(Some(0));
-                    *had = had.and_then(|had| Some(had.saturating_add(assignment.previous?)));
-                }
                 let (parted, full, first) = of_step.entry(&assignment.name).or_default();
                 match assignment.duplicate {
                     true => *full = (*full).max(assignment.replicas),
@@ -189,12 +184,9 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
                         *before = before.saturating_add(parted);
                         continue;
                     }
-                    // Who waits has what it had before this was decided, as far as that is known.
-                    let waits = layer.waiting.iter().any(|waiting| waiting.has(cluster));
-                    let had = former.get(cluster.as_str()).copied().flatten().filter(|_| waits);
                     let part = JobShare {
                         before: if full > 0 { 0 } else { first.unwrap_or(*before) },
-                        replicas: had.unwrap_or(parted.max(full)),
+                        replicas: parted.max(full),
                         of_total: workload.replicas,
                     };
                     share.replicas.insert(workload.workload.clone(), part);
@@ -365,12 +357,9 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_counts_as_it_did_before_where_that_is_known() {
-        let all = ["c1", "c2", "c3"].map(str::to_owned);
-        let mut workloads = division(9, &[("c1", 3, false), ("c2", 3, false), ("c3", 3, false)]);
-        for (assignment, previous) in workloads[0].clusters.iter_mut().zip([Some(5), Some(4), None]) {
-            assignment.previous = previous;
-        }
+    fn the_steps_that_place_on_a_cluster_are_named_with_what_each_gave_it() {
+        let all = ["c1", "c2"].map(str::to_owned);
+        let workloads = division(6, &[("c1", 3, false), ("c2", 3, false)]);
         let waiting = [Waiting {
             revision: Some("v1".to_owned()),
             clusters: all[1..].to_vec(),
@@ -387,25 +376,21 @@ mod tests {
             waiting: &waiting,
             lost: &[],
         };
-        let replicas = |layers: &[Layer<'_>]| {
-            let of = |share: Share| share.replicas[&web()].replicas;
-            shares(layers).into_values().map(of).collect::<Vec<_>>()
-        };
-        assert_eq!(replicas(&[east]), [3, 4, 3]);
-        // Also beside what another step has brought there.
-        let one = division(1, &[("c2", 1, false)]);
-        let other = Layer {
+        let canary = Layer {
             step: "canary",
-            workloads: &one,
-            clusters: &all[1..2],
             waiting: &[],
             ..east
         };
-        assert_eq!(replicas(&[other, east]), [3, 4, 3]);
-        let steps = |layers: &[Layer<'_>]| shares(layers).remove("c2").unwrap().earlier;
-        assert_eq!(steps(&[other, east]), [("canary".to_owned(), "v2".to_owned())]);
-        assert_eq!(steps(&[east, other]), [("east".to_owned(), "v1".to_owned())]);
-        assert_eq!(steps(&[east]), []);
+        let steps = |layers: &[Layer<'_>]| {
+            let share = shares(layers).remove("c2").unwrap();
+            let last = (share.step, share.revision);
+            let all = share.earlier.into_iter().chain([last]);
+            all.map(|(step, revision)| format!("{step} {revision}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(steps(&[canary, east]), ["canary v2", "east v1"]);
+        assert_eq!(steps(&[east, canary]), ["east v1", "canary v2"]);
+        assert_eq!(steps(&[east]), ["east v1"]);
     }
 
     #[test]

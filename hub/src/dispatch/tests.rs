@@ -443,6 +443,41 @@ fn clusters_that_the_run_has_not_reached() {
     );
 }
 
+/// Steps that bring everything: that the second one brings what the first one has brought already is noted all the same.
+#[test]
+fn a_bundle_under_two_steps_tells_the_revision_of_each() {
+    let given = |first: &str, second: &str, reached: bool| Share {
+        step: "all".to_owned(),
+        revision: second.to_owned(),
+        earlier: vec![("canary".to_owned(), first.to_owned())],
+        ..share(2, reached)
+    };
+    let mut store = Store::default();
+    let mut todo = |image: &str, revision: u64, share: Share| {
+        let plan = store.plan(&content(revision, image), &[("c1", share)], 1);
+        store.execute(&plan);
+        let bundle = Observed::of(store.only().clone()).unwrap();
+        let told = ["canary", "all"].map(|step| bundle.revision_by(step).unwrap_or_default());
+        match &plan.targets["c1"] {
+            Target::Bundles(wanted) => (wanted[0].todo, told.join(" ")),
+            other => panic!("{other:?}"),
+        }
+    };
+    let first = (Todo::Create, "app-v1 app-v1".to_owned());
+    assert_eq!(todo("a", 1, given("app-v1", "app-v1", true)), first);
+    let canary = (Todo::Replace, "app-v2 app-v1".to_owned());
+    assert_eq!(todo("b", 2, given("app-v2", "app-v1", true)), canary);
+    let both = "app-v2 app-v2".to_owned();
+    assert_eq!(
+        todo("b", 2, given("app-v2", "app-v2", true)),
+        (Todo::Note, both.clone())
+    );
+    assert_eq!(
+        todo("b", 2, given("app-v2", "app-v2", true)),
+        (Todo::Nothing, both)
+    );
+}
+
 /// Where the Decision of a step is lost, Bundles tell what it has brought; what a step gave that nobody knows stays as it is.
 #[test]
 fn a_bundle_tells_which_steps_brought_it() {

@@ -584,6 +584,10 @@ async fn a_cluster_under_two_steps_keeps_what_the_one_brought_that_has_not_stopp
         assert_eq!(of(&world, "c2").await, before);
         let former = vec![(Some("app-v1".to_owned()), vec!["c2".to_owned()])];
         assert_eq!(waiting(&world, "all").await, former);
+        // One that is gone is made again.
+        world.remove_bundle("c2", "app").await;
+        world.rest().await;
+        assert_eq!(of(&world, "c2").await.1, "nginx:2");
         world.resume("app").await;
         world.until_phase("app", ApplicationPhase::Running).await;
         for (cluster, _) in FOUR {

@@ -4,7 +4,7 @@
 use super::{
     commit::Commit,
     evidence::shows,
-    model::{APPLICATIONS, BEHIND, BUNDLES, Model, Name},
+    model::{APPLICATIONS, BEHIND, BUNDLES, DECISIONS, Model, Name},
     promise::{Check, Found, Note, Promise},
 };
 use crate::simulate::HUB;
@@ -28,6 +28,8 @@ const GOES_ON: &str = "nothing goes on that has stopped";
 pub(super) struct Stops {
     /// Since when steps of applications have stopped.
     stopped: BTreeMap<(Name, String), Duration>,
+    /// When Decisions came to divide as they do, by name.
+    decided: BTreeMap<Name, Duration>,
     /// Since when agents report that what a Bundle has now has failed, and whether not all of it is applied.
     failed: BTreeMap<Name, (Duration, bool)>,
 }
@@ -46,6 +48,16 @@ impl Check for Stops {
         match (&*commit.server, &*commit.key.table) {
             (HUB, APPLICATIONS) => return self.stands(commit, model, found),
             (HUB, BUNDLES) => self.reports(commit),
+            (HUB, DECISIONS) => {
+                let of = |decision: &Value| {
+                    ["/spec/hash", "/spec/revision"].map(|of| decision.pointer(of).cloned())
+                };
+                if of(commit.before()) != of(commit.after()) {
+                    let name = (commit.key.namespace.clone(), commit.key.name.clone());
+                    self.decided.insert(name, commit.at);
+                }
+                return;
+            }
             _ => return,
         }
         // Most writes are reports.
@@ -267,17 +279,18 @@ impl Stops {
         let Some(most) = deploy.max_failed_clusters else {
             return;
         };
-        let decision = model
-            .decisions
-            .get(&(namespace, decision_name(&of.name, step).as_str().into()));
+        let name: Name = (namespace, decision_name(&of.name, step).as_str().into());
+        let decision = model.decisions.get(&name);
         let Some(decision) = decision.filter(|decision| decision.revision == revision) else {
             return;
         };
+        // Where shares have changed since, who has failed may get something else, too.
+        let decided = self.decided.get(&name).copied().unwrap_or_default();
         let has_failed = |name: &Name| {
             let known = self.failed.get(name);
             known.is_some_and(|(since, lacks)| {
                 let counts = *lacks || deploy.wait != WaitFor::Applied;
-                counts && commit.at.saturating_sub(*since) >= BEHIND
+                counts && *since >= decided && commit.at.saturating_sub(*since) >= BEHIND
             })
         };
         let own = model.bundles_of((&of.namespace, &of.name));
