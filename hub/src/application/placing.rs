@@ -318,12 +318,8 @@ pub(super) fn unsent(
             let mut live = placed.iter().filter(|placed| placed.live && !placed.held);
             live.any(|placed| placed.decision.clusters.contains(cluster))
         };
-        // What it would bring may be what is there. How many replicas a cluster had that waits no Decision tells; its Bundle does.
-        late.retain(|cluster| {
-            let had = held(cluster).iter().map(|bundle| bundle.replicas).sum();
-            let has_others = || !goes_on(cluster) && plan.replicas(cluster) != Some(had);
-            !plan.is_as_in(&without, cluster) || has_others()
-        });
+        // What it would bring beside one that goes on may be what is there.
+        late.retain(|cluster| !goes_on(cluster) || !plan.is_as_in(&without, cluster));
         let unsent = Unsent {
             waiting: waiting(&late),
             is_known: !late.iter().any(|c| without.is_loading(c) && goes_on(c)),

@@ -162,14 +162,6 @@ impl Plan {
         hashes(self).is_some_and(|own| hashes(other) == Some(own))
     }
 
-    /// How many replicas a cluster would have, over all workloads, where it would get Bundles.
-    pub fn replicas(&self, cluster: &str) -> Option<u64> {
-        match self.targets.get(cluster) {
-            Some(Target::Bundles(wanted)) => Some(wanted.iter().map(Wanted::replicas).sum()),
-            _ => None,
-        }
-    }
-
     /// Whether what a cluster would get cannot be told before an earlier revision is loaded.
     pub fn is_loading(&self, cluster: &str) -> bool {
         let target = self.targets.get(cluster);
@@ -205,6 +197,11 @@ impl Wanted {
     /// The whole Bundle, on top of the metadata of the one that exists.
     pub fn bundle(&self, existing: Option<&Observed>) -> Bundle {
         let mut spec = self.spec.clone();
+        if let Some(existing) = existing.filter(|_| self.todo == Todo::Note) {
+            // What its agent has reported counts as before.
+            spec.revision.clone_from(&existing.spec.revision);
+            spec.epoch = existing.spec.epoch;
+        }
         if let Some(part) = self.divided.parts.get(self.part) {
             spec.workload.manifests.clone_from(&part.manifests);
         }
@@ -375,7 +372,7 @@ fn bundles(
             };
             if let Some(existing) = held.iter().find(|b| b.name == wanted.name) {
                 wanted.todo = match todo(&wanted, existing) {
-                    Todo::Nothing if !names_who_brings(existing, share, request.steps) => Todo::Note,
+                    Todo::Nothing if !names_who_brings(existing, share, &wanted, request.steps) => Todo::Note,
                     todo => todo,
                 };
             }
@@ -395,14 +392,15 @@ fn bundles(
     Target::Bundles(wanted)
 }
 
-/// Whether a Bundle names only steps that bring it now, with what they bring, or as the last one a step of the spec: what it says of others would be taken
-/// for the word of a later step that has their name, and has brought nothing.
-fn names_who_brings(existing: &Observed, share: &Share, of_spec: &[&str]) -> bool {
+/// Whether a Bundle names only steps that bring it now, with what they bring, or as the last one a step of the spec: what it says of
+/// others would be taken for the word of a later step that has their name, and has brought nothing.
+fn names_who_brings(existing: &Observed, share: &Share, wanted: &Wanted, of_spec: &[&str]) -> bool {
+    let is_present = existing.spec.revision == wanted.spec.revision;
     let brings = |step: &str| share.step == step || share.earlier.iter().any(|(earlier, _)| earlier == step);
     let last = existing.labels.get(label::STEP).map(String::as_str);
     let said = existing.steps();
-    // Of steps that bring everything each tells besides which revision. Where components change one by one that would be a write for
-    // each step and cluster.
+    // Of steps that bring everything each tells besides which revision, where one of them has brought the present one. Where
+    // components change one by one, or nothing at all, that would be a write for each step and cluster.
     let is_told = |(step, revision): (&String, &String)| said.get(step).is_none_or(|said| said == revision);
     let steps = || {
         let earlier = share.earlier.iter().map(|(step, revision)| (step, revision));
@@ -410,7 +408,7 @@ fn names_who_brings(existing: &Observed, share: &Share, of_spec: &[&str]) -> boo
     };
     last.is_some_and(|last| of_spec.contains(&last) || brings(last))
         && said.keys().all(|step| brings(step))
-        && (!share.sources.is_empty() || !share.reached || steps().all(is_told))
+        && (!is_present || !share.sources.is_empty() || !share.reached || steps().all(is_told))
 }
 
 /// The steps that place on a cluster, with the revision that each has brought, where they are several.
