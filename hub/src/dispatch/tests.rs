@@ -474,6 +474,11 @@ fn a_bundle_under_two_steps_tells_the_revision_of_each() {
     );
     assert_eq!(
         todo("b", 2, given("app-v2", "app-v2", true)),
+        (Todo::Nothing, both.clone())
+    );
+    // Nothing is written where nothing has come.
+    assert_eq!(
+        todo("b", 3, given("app-v3", "app-v2", true)),
         (Todo::Nothing, both)
     );
 }

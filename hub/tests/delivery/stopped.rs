@@ -663,3 +663,30 @@ async fn one_that_lost_its_bundle_and_waits_for_a_place_gets_what_it_had() {
     world.rest().await;
     assert_eq!(world.dispatched("app").await["c1"].1, "nginx:2");
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_steps_that_stop_at_once_send_nothing_of_what_either_had_decided() {
+    let step = |name: &str| json!({"name": name, "type": "deploy", "properties": {"placement": [{"clusterSelector": {"region": "east"}}]}});
+    let spec = |image: &str| json!({"components": web(image), "workflow": {"mode": {"steps": "DAG"}, "steps": [step("a"), step("b")]}});
+    let mut world = World::new(&FOUR).await;
+    let image_of = async |world: &World, cluster: &str| world.dispatched("app").await[cluster].1.clone();
+    world.apply("app", spec("nginx:1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.asked.refuse(Some(SECOND));
+    world.apply("app", spec("nginx:2")).await;
+    world
+        .until("app", "the others have it", async |world: &World| {
+            (image_of(world, "c4").await == "nginx:2").then_some(())
+        })
+        .await;
+    world.suspend("app").await;
+    world.rest().await;
+    world.asked.refuse(None);
+    world.stop_hub().await;
+    world.start_hub();
+    world.rest().await;
+    assert_eq!(image_of(&world, "c2").await, "nginx:1");
+    world.resume("app").await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    assert_eq!(world.images("app").await, ["nginx:2"]);
+}
