@@ -1206,6 +1206,15 @@ fn a_hub_that_decides_otherwise_on_the_same_inputs_is_told_in_the_same_run() {
         promises.iter().all(|promise| *promise == Promise::P14),
         "{outcome}"
     );
+    // And by the exit status, with how to see it again.
+    let made = made_of(TOGETHER, &["--clusters", "16"]).unwrap();
+    let failure = ended(&made, &outcome).unwrap_err();
+    assert_eq!(failure.status(), 2);
+    let told = failure.to_string();
+    assert!(
+        told.contains("[E-BROKEN]") && told.contains("--seed 19"),
+        "{told}"
+    );
 }
 
 /// Two thirds of the room are on c2, which takes only five; what is not there, and what does not answer, has the most.
