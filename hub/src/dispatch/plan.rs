@@ -396,29 +396,21 @@ fn bundles(
 /// others would be taken for the word of a later step that has their name, and has brought nothing.
 fn names_who_brings(existing: &Observed, share: &Share, wanted: &Wanted, of_spec: &[&str]) -> bool {
     let is_present = existing.spec.revision == wanted.spec.revision;
-    let brings = |step: &str| share.step == step || share.earlier.iter().any(|(earlier, _)| earlier == step);
+    let brings = |step: &str| share.steps().any(|(own, _)| own == step);
     let last = existing.labels.get(label::STEP).map(String::as_str);
     let said = existing.steps();
     // Of steps that bring everything each tells besides which revision, where one of them has brought the present one. Where
     // components change one by one, or nothing at all, that would be a write for each step and cluster.
-    let is_told = |(step, revision): (&String, &String)| said.get(step).is_none_or(|said| said == revision);
-    let steps = || {
-        let earlier = share.earlier.iter().map(|(step, revision)| (step, revision));
-        earlier.chain([(&share.step, &share.revision)])
-    };
+    let is_told = |(step, revision): (&str, &str)| said.get(step).is_none_or(|said| said == revision);
     last.is_some_and(|last| of_spec.contains(&last) || brings(last))
         && said.keys().all(|step| brings(step))
-        && (!is_present || !share.sources.is_empty() || !share.reached || steps().all(is_told))
+        && (!is_present || !share.sources.is_empty() || !share.reached || share.steps().all(is_told))
 }
 
 /// The steps that place on a cluster, with the revision that each has brought, where they are several.
 fn steps(share: &Share) -> Option<String> {
-    if share.earlier.is_empty() {
-        return None;
-    }
-    let earlier = share.earlier.iter().map(|(step, revision)| (step, revision));
-    let steps: BTreeMap<_, _> = earlier.chain([(&share.step, &share.revision)]).collect();
-    Some(json!(steps).to_string())
+    let steps = || json!(share.steps().collect::<BTreeMap<_, _>>());
+    (!share.earlier.is_empty()).then(|| steps().to_string())
 }
 
 /// Whether a Bundle has manifests, by what it says of them.

@@ -92,6 +92,12 @@ impl Share {
     pub fn total(&self) -> u64 {
         self.replicas.values().map(|part| u64::from(part.replicas)).sum()
     }
+
+    /// The steps that place on this cluster, in order, each with the revision that it gave it.
+    pub fn steps(&self) -> impl Iterator<Item = (&str, &str)> {
+        let earlier = self.earlier.iter().map(|(step, revision)| (&**step, &**revision));
+        earlier.chain([(&*self.step, &*self.revision)])
+    }
 }
 
 /// Lays the steps over one another, in order: for the same workload and cluster a later step replaces, never adds. A step
@@ -254,6 +260,27 @@ mod tests {
 
     static NO_LABELS: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
 
+    /// What a step of the present run has placed, of the revision v2.
+    fn layer<'a>(
+        step: &'a str,
+        workloads: &'a [WorkloadDecision],
+        clusters: &'a [String],
+        waiting: &'a [Waiting],
+    ) -> Layer<'a> {
+        Layer {
+            step,
+            reached: true,
+            revision: "v2",
+            components: &[],
+            workloads,
+            clusters,
+            overrides: &[],
+            cluster_labels: &NO_LABELS,
+            waiting,
+            lost: &[],
+        }
+    }
+
     type Parts<'a> = &'a [(&'a str, u32, bool)];
 
     fn check(layers: &[(&str, bool, Parts<'_>)], expected: Parts<'_>) {
@@ -266,16 +293,8 @@ mod tests {
             .iter()
             .zip(divisions.iter().zip(&clusters))
             .map(|((step, reached, _), (workloads, clusters))| Layer {
-                step,
                 reached: *reached,
-                revision: "r",
-                components: &[],
-                workloads,
-                clusters,
-                overrides: &[],
-                cluster_labels: &NO_LABELS,
-                waiting: &[],
-                lost: &[],
+                ..layer(step, workloads, clusters, &[])
             })
             .collect();
         let got: Vec<_> = shares(&layers)
@@ -364,18 +383,7 @@ mod tests {
             revision: Some("v1".to_owned()),
             clusters: all[1..].to_vec(),
         }];
-        let east = Layer {
-            step: "east",
-            reached: true,
-            revision: "v2",
-            components: &[],
-            workloads: &workloads,
-            clusters: &all,
-            overrides: &[],
-            cluster_labels: &NO_LABELS,
-            waiting: &waiting,
-            lost: &[],
-        };
+        let east = layer("east", &workloads, &all, &waiting);
         let canary = Layer {
             step: "canary",
             waiting: &[],
@@ -383,9 +391,9 @@ mod tests {
         };
         let steps = |layers: &[Layer<'_>]| {
             let share = shares(layers).remove("c2").unwrap();
-            let last = (share.step, share.revision);
-            let all = share.earlier.into_iter().chain([last]);
-            all.map(|(step, revision)| format!("{step} {revision}"))
+            let steps = share.steps();
+            steps
+                .map(|(step, revision)| format!("{step} {revision}"))
                 .collect::<Vec<_>>()
         };
         assert_eq!(steps(&[canary, east]), ["canary v2", "east v1"]);
@@ -407,18 +415,7 @@ mod tests {
                 clusters: vec!["c3".to_owned()],
             },
         ];
-        let east = Layer {
-            step: "east",
-            reached: true,
-            revision: "v2",
-            components: &[],
-            workloads: &workloads,
-            clusters: &all,
-            overrides: &[],
-            cluster_labels: &NO_LABELS,
-            waiting: &waiting,
-            lost: &[],
-        };
+        let east = layer("east", &workloads, &all, &waiting);
         let one = division(1, &[("c2", 1, false), ("c3", 1, false)]);
         let other = Layer {
             step: "other",

@@ -303,8 +303,7 @@ async fn what_was_decided_and_not_sent_before_a_run_stopped_is_not_sent() {
         assert_eq!(late, ["c2"], "{delivery:?}");
         let said = &delivery.not_ready[0].message;
         assert_eq!(said, "was not written before the step stopped", "{delivery:?}");
-        let former = vec![(Some("app-v1".to_owned()), vec!["c2".to_owned()])];
-        assert_eq!(waiting(&world, "east").await, former);
+        assert_eq!(waiting(&world, "east").await, second_at_first());
         // What vanishes is made again of what it was.
         world.remove_bundle("c2", "app").await;
         world.rest().await;
@@ -358,6 +357,27 @@ async fn says(world: &World, cluster: &str) -> Vec<String> {
     all
 }
 
+/// Approves the run once it asks.
+async fn approved(world: &World) {
+    world
+        .until_phase("app", ApplicationPhase::WorkflowSuspending)
+        .await;
+    world.resume("app").await;
+}
+
+/// Nothing is refused any more, and a hub that was not there before looks at what is left.
+async fn look_anew(world: &mut World) {
+    world.asked.refuse(None);
+    world.stop_hub().await;
+    world.start_hub();
+    world.rest().await;
+}
+
+/// The second cluster waits, and has the first revision.
+fn second_at_first() -> Vec<(Option<String>, Vec<String>)> {
+    vec![(Some("app-v1".to_owned()), vec!["c2".to_owned()])]
+}
+
 /// What the Decision of a step notes of who waits: the clusters, by the revision that they have of it.
 async fn waiting(world: &World, step: &str) -> Vec<(Option<String>, Vec<String>)> {
     let decisions: Api<Decision> = Api::namespaced(world.client.clone(), "default");
@@ -377,15 +397,8 @@ async fn a_component_that_was_not_sent_before_its_step_stopped_is_not_sent_besid
         };
         world.until("app", step, shows).await;
     };
-    let v1 = || vec![(Some("app-v1".to_owned()), vec!["c2".to_owned()])];
     // The second step is paused on its way, beside what the first has brought.
     let mut world = World::new(&FOUR).await;
-    let approved = async |world: &World| {
-        world
-            .until_phase("app", ApplicationPhase::WorkflowSuspending)
-            .await;
-        world.resume("app").await;
-    };
     world.apply("app", by_component("1")).await;
     approved(&world).await;
     world.until_phase("app", ApplicationPhase::Running).await;
@@ -401,14 +414,11 @@ async fn a_component_that_was_not_sent_before_its_step_stopped_is_not_sent_besid
     assert_eq!(says(&world, "c2").await, ["2", "1"]);
     world.suspend("app").await;
     world.rest().await;
-    world.asked.refuse(None);
-    world.stop_hub().await;
-    world.start_hub();
-    world.rest().await;
+    look_anew(&mut world).await;
     assert_eq!(says(&world, "c2").await, ["2", "1"]);
     assert_eq!(
         (waiting(&world, "db").await, waiting(&world, "web").await),
-        (vec![], v1())
+        (vec![], second_at_first())
     );
     world.resume("app").await;
     world.until_phase("app", ApplicationPhase::Running).await;
@@ -451,10 +461,7 @@ async fn what_was_written_in_part_when_a_run_stopped_is_finished() {
     world.suspend("app").await;
     world.rest().await;
     assert_eq!(says(&world, "c2").await, ["1", "2"]);
-    world.asked.refuse(None);
-    world.stop_hub().await;
-    world.start_hub();
-    world.rest().await;
+    look_anew(&mut world).await;
     assert_eq!(says(&world, "c2").await, ["2"]);
     assert_eq!(waiting(&world, "east").await, []);
 }
@@ -481,8 +488,7 @@ async fn what_arrives_late_when_a_run_has_stopped_is_noted_no_longer() {
         world.asked.refuse(None);
         world.label_cluster("c2", json!({"rack": "12"})).await;
         world.rest().await;
-        let former = vec![(Some("app-v1".to_owned()), vec!["c2".to_owned()])];
-        assert_eq!(waiting(&world, "east").await, former);
+        assert_eq!(waiting(&world, "east").await, second_at_first());
         if !while_paused {
             world.stop_hub().await;
         }
@@ -553,12 +559,6 @@ async fn a_cluster_under_two_steps_keeps_what_the_one_brought_that_has_not_stopp
     for all in [["all:1", "all:2"], ["nginx:1", "nginx:2"]] {
         let mut world = World::new(&FOUR).await;
         let of = async |world: &World, cluster: &str| world.dispatched("app").await[cluster].clone();
-        let approved = async |world: &World| {
-            world
-                .until_phase("app", ApplicationPhase::WorkflowSuspending)
-                .await;
-            world.resume("app").await;
-        };
         world.apply("app", spec("nginx:1", all[0], 3)).await;
         approved(&world).await;
         world.until_phase("app", ApplicationPhase::Running).await;
@@ -577,13 +577,9 @@ async fn a_cluster_under_two_steps_keeps_what_the_one_brought_that_has_not_stopp
             .await;
         world.suspend("app").await;
         world.rest().await;
-        world.asked.refuse(None);
-        world.stop_hub().await;
-        world.start_hub();
-        world.rest().await;
+        look_anew(&mut world).await;
         assert_eq!(of(&world, "c2").await, before);
-        let former = vec![(Some("app-v1".to_owned()), vec!["c2".to_owned()])];
-        assert_eq!(waiting(&world, "all").await, former);
+        assert_eq!(waiting(&world, "all").await, second_at_first());
         // One that is gone is made again.
         world.remove_bundle("c2", "app").await;
         world.rest().await;
@@ -631,10 +627,9 @@ async fn a_wait_counts_nobody_to_whom_two_steps_that_stopped_have_not_come() {
         Some("waiting until 100% of the clusters are ready: 3 of 4 are")
     );
     assert_eq!(says(&world, "c2").await, ["1"]);
-    let former = vec![(Some("app-v1".to_owned()), vec!["c2".to_owned()])];
     assert_eq!(
         (waiting(&world, "db").await, waiting(&world, "web").await),
-        (former.clone(), former)
+        (second_at_first(), second_at_first())
     );
 }
 
@@ -681,10 +676,7 @@ async fn two_steps_that_stop_at_once_send_nothing_of_what_either_had_decided() {
         .await;
     world.suspend("app").await;
     world.rest().await;
-    world.asked.refuse(None);
-    world.stop_hub().await;
-    world.start_hub();
-    world.rest().await;
+    look_anew(&mut world).await;
     assert_eq!(image_of(&world, "c2").await, "nginx:1");
     world.resume("app").await;
     world.until_phase("app", ApplicationPhase::Running).await;

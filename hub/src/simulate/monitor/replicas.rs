@@ -35,18 +35,8 @@ impl Check for Replicas {
             if !has_succeeded(&decision.application_ref) {
                 continue;
             }
-            let object = Object {
-                server: HUB.into(),
-                table: DECISIONS.into(),
-                namespace: name.0.clone(),
-                name: name.1.clone(),
-            };
-            for (what, expected, is) in together(decision, name, model) {
-                if expected != is {
-                    let expected = format!("{what}: {expected}");
-                    found.broke(Promise::P6, object.clone(), expected, is.to_string());
-                }
-            }
+            let object = Object::new(HUB, DECISIONS, &name.0, &name.1);
+            tell(together(decision, name, model).into_iter(), &object, found);
         }
     }
 
@@ -65,11 +55,16 @@ impl Check for Replicas {
         let all = inside(&decision)
             .chain(asked_for(&decision, commit, model))
             .chain(together.into_iter().flatten());
-        for (what, expected, is) in all {
-            if expected != is {
-                let expected = format!("{what}: {expected}");
-                found.broke(Promise::P6, commit.object(), expected, is.to_string());
-            }
+        tell(all, &commit.object(), found);
+    }
+}
+
+/// Tells of the sums that are not what they have to be.
+fn tell(sums: impl Iterator<Item = Sum>, object: &Object, found: &mut Found<'_>) {
+    for (what, expected, is) in sums {
+        if expected != is {
+            let expected = format!("{what}: {expected}");
+            found.broke(Promise::P6, object.clone(), expected, is.to_string());
         }
     }
 }
