@@ -15,6 +15,7 @@ pub mod trace;
 pub mod workloads;
 
 pub use clock::TokioClock;
+use clock::begins;
 pub(crate) use harness::member_spec;
 pub use harness::{
     Answer, AnswerBody, Clocks, Configure, Ends, Fleet, FleetOptions, HUB, HarnessError, MemberSpec,

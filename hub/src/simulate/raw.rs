@@ -40,17 +40,20 @@ pub(super) fn everywhere(namespace: &str, name: &str, application: &ValidApplica
     let manifests = manifests.filter(|manifest| manifest["kind"] != "Job");
     manifests
         .map(|manifest| Everywhere {
-            is_whole: is_built_in(&manifest) && !is_overridden(&manifest),
+            is_whole: is_built_in(api_version(&manifest)) && !is_overridden(&manifest),
             manifest,
         })
         .collect()
 }
 
-fn is_built_in(manifest: &Value) -> bool {
-    let of = manifest
-        .get("apiVersion")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+fn api_version(manifest: &Value) -> &str {
+    let of = manifest.get("apiVersion");
+    of.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether the kinds of this `apiVersion` are built into Kubernetes.
+pub(super) fn is_built_in(api_version: &str) -> bool {
+    let of = api_version;
     let group = of.split_once('/').map_or("", |(group, _)| group);
     BUILT_IN.contains(&group) || group.ends_with(".k8s.io")
 }
@@ -94,7 +97,7 @@ fn without(object: &mut Value, pointer: &str) {
 }
 
 /// Whether a manifest is the one of an object.
-fn is_same(object: &Value, manifest: &Value) -> bool {
+pub(super) fn is_same(object: &Value, manifest: &Value) -> bool {
     let namespace = "/metadata/namespace";
     let there = object
         .pointer(namespace)
@@ -112,8 +115,8 @@ pub(super) fn is_of(manifest: &Value, workload: &WorkloadRef) -> bool {
 }
 
 /// Whether a workload of this kind says in `spec.replicas` how many it wants.
-pub(super) fn is_divided(workload: &WorkloadRef) -> bool {
-    ["Deployment", "StatefulSet"].contains(&workload.kind.as_str())
+pub(super) fn is_divided(kind: &str) -> bool {
+    ["Deployment", "StatefulSet"].contains(&kind)
 }
 
 /// How many it wants; `None` if that is no number.
@@ -122,10 +125,10 @@ pub(super) fn replicas(manifest: &Value) -> Option<u64> {
     manifest.pointer("/spec/replicas").map_or(Some(1), Value::as_u64)
 }
 
-/// How many replicas the application asks for of a workload, if that is one of these objects.
-pub(super) fn replicas_of(everywhere: &[Everywhere], workload: &WorkloadRef) -> Option<u64> {
-    let mut own = whole(everywhere).filter(|object| is_of(object, workload));
-    own.next().filter(|_| is_divided(workload)).and_then(replicas)
+/// The workloads among these objects, and how many replicas the application asks for of each.
+pub(super) fn workloads(everywhere: &[Everywhere]) -> impl Iterator<Item = (&Value, u64)> {
+    let divided = whole(everywhere).filter(|object| object["kind"].as_str().is_some_and(is_divided));
+    divided.filter_map(|object| Some((object, replicas(object)?)))
 }
 
 /// The first place in `wanted` that `live` has otherwise.
@@ -193,12 +196,8 @@ mod tests {
         let all = everywhere("n", "a", &validate(&spec).unwrap());
         let whole: Vec<bool> = all.iter().map(|one| one.is_whole).collect();
         assert_eq!(whole, [true, false], "{all:?}");
-        let workload = WorkloadRef {
-            kind: "Deployment".to_owned(),
-            namespace: "n".to_owned(),
-            name: "w".to_owned(),
-        };
-        assert_eq!(replicas_of(&all, &workload), Some(7), "{all:?}");
+        let asked: Vec<u64> = workloads(&all).map(|(_, replicas)| replicas).collect();
+        assert_eq!(asked, [7], "{all:?}");
     }
 
     #[test]
@@ -234,7 +233,8 @@ mod tests {
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
             };
-            replicas_of(&everywhere, &workload)
+            let asked = workloads(&everywhere).find(|(manifest, _)| is_of(manifest, &workload));
+            asked.map(|(_, replicas)| replicas)
         };
         assert_eq!(count("Deployment", "default", "a"), Some(5));
         assert_eq!(count("Deployment", "n", "b"), Some(1));

@@ -2,12 +2,14 @@
 
 use crate::{
     flood::{Codes, FLOOD, creates, flood, tenant, tenants_come},
+    line::Line,
     looks::{all_available, because, generations, images, leads, one_epoch, transitions},
     runs::{SECOND, after, good, is_one, seeds, struck},
     watches::warnings,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
+use parking_lot::Mutex;
 use roundhouse_api::names::cluster_namespace;
 use roundhouse_hub::simulate::{
     HUB,
@@ -273,10 +275,14 @@ fn f06_a_slow_disk_fills_a_bounded_queue_and_the_leader_keeps_its_lease() {
 
 #[test]
 fn f07_what_a_leader_writes_that_was_held_still_past_its_lease_is_rejected() {
+    let all: Mutex<Vec<Line>> = Mutex::default();
     good(|seed| {
         let at = Duration::from_millis(20 + 25 * (seed % 20));
-        let script = fleet().with_two_hubs();
+        let mut script = fleet().with_two_hubs();
         let names = script.names();
+        let line = Line::default();
+        script.wires = Some(line.wires());
+        all.lock().push(line);
         script
             .at(at, Act::for_a_while(Fault::Pause(HUB.to_owned()), SECOND * 45))
             .at(SECOND * 40, Act::check("the other one leads", leads("b", true)))
@@ -286,6 +292,18 @@ fn f07_what_a_leader_writes_that_was_held_still_past_its_lease_is_rejected() {
             .finally("the newest runs everywhere", images("web", "web:2", names))
             .finally("the new one is obeyed", one_epoch())
     });
+    // What it was about to write when it was held still.
+    let rejected = |line: &Line| {
+        let sent = line.sent().into_iter();
+        let by_first = sent.filter(|sent| sent.ends.who == HUB && sent.writes());
+        by_first
+            .map(|sent| (sent.code, sent.path, sent.at))
+            .filter(|sent| sent.0 >= 400)
+            .collect::<Vec<_>>()
+    };
+    for line in &*all.lock() {
+        println!("{:?}", rejected(line));
+    }
 }
 
 /// What a hub has sent is long on its way, and comes when another one leads that has not touched some of the objects.

@@ -15,7 +15,8 @@ use roundhouse_api::{
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
     fault::{Asks, Dice, Effect, Ending, Kind, On, Parties, Rule, Side},
-    run::{Act, Fault, Look, Script, Target, application, in_turns, once, with_image},
+    monitor::Promise,
+    run::{Act, Event, Fault, Look, Script, Target, application, in_turns, once, with_image},
     trace::Object,
 };
 use serde_json::{Value, json};
@@ -135,7 +136,7 @@ fn f20_a_label_that_nine_in_ten_clusters_lose_waits_for_a_confirmation() {
 
 #[test]
 fn f20_labels_that_come_and_go_while_steps_take_turns_keep_every_promise() {
-    good(|seed| {
+    let outcomes = good(|seed| {
         let mut dice = Dice::new(seed, "labels");
         let turns = in_turns(&web(), 2);
         let mut script = Script::of_regions(5, &["east", "west"]).with(turns.clone());
@@ -166,6 +167,12 @@ fn f20_labels_that_come_and_go_while_steps_take_turns_keep_every_promise() {
         }
         script.until(delivered_within(SECOND * 200))
     });
+    // In each clusters were moved while others were under way, and some lost what they had.
+    for outcome in outcomes {
+        for part in ["maxParallel", "the budget of removals"] {
+            assert!(outcome.parts.contains(&(Promise::P8, part)), "{part}\n{outcome}");
+        }
+    }
 }
 
 /// The Deployments of an application ask for so many replicas in all clusters together, but for those that have left.
@@ -191,7 +198,7 @@ fn replicas_of_members(name: &'static str, wanted: i32) -> Look {
 #[test]
 fn f21_clusters_that_leave_and_join_in_the_middle_of_a_delivery_let_the_run_go_on() {
     // Totals are watched in every run (P6), as they are decided; here as they are in the clusters.
-    good(|seed| {
+    let outcomes = good(|seed| {
         let mut dice = Dice::new(seed, "f21");
         let joins = MemberSpec::labelled("west-9", &[("region", "west")]).unwrap();
         // Renamed: it leaves under one name, and joins under another.
@@ -213,6 +220,22 @@ fn f21_clusters_that_leave_and_join_in_the_middle_of_a_delivery_let_the_run_go_o
             .finally("who has joined has its part", images("web", "web:1", names))
             .finally("all of it is somewhere", replicas_of_members("web", 20))
     });
+    for outcome in outcomes {
+        let at = |is: &dyn Fn(&Event) -> bool| {
+            outcome
+                .timeline
+                .iter()
+                .find(|event| is(event))
+                .map(|event| event.at)
+        };
+        let ended = at(&|event| event.to_string() == "default/web: step west is Succeeded").unwrap();
+        let leaves = at(&|event| event.what.contains("leaves")).unwrap();
+        let joins = at(&|event| event.what.contains("joins")).unwrap();
+        assert!(
+            leaves < ended || joins < ended,
+            "nobody came or went while it was delivered\n{outcome}"
+        );
+    }
 }
 
 #[test]

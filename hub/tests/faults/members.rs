@@ -17,9 +17,10 @@ use roundhouse_hub::simulate::{
     run::{
         Act, Fault, Script, Target, Until, application, bearing, in_turns, once as applied_once, with_image,
     },
+    trace::Object,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 const BUNDLE: &str = "default.web";
 
@@ -145,9 +146,10 @@ fn f22_what_a_backup_has_at_an_earlier_generation_but_is_what_the_bundle_says_is
         let replicas = move |found: &Value| found["spec"]["replicas"] == replicas;
         Act::wait("it has its share", object(cluster, DEPLOYMENT, replicas))
     };
-    good(|seed| {
-        let mut dice = Dice::new(seed, "f22");
-        let [who, other] = one(&mut dice, &[MEMBERS, ["east-2", "east-1"]]);
+    let members = |seed| one(&mut Dice::new(seed, "f22"), &[MEMBERS, ["east-2", "east-1"]]);
+    let outcomes = good(|seed| {
+        let [who, other] = members(seed);
+        let mut dice = Dice::new(seed, "f22-restore");
         fleet()
             .then(Act::wait("it is delivered", runs("web")))
             .then(Act::Backup(who.to_owned()))
@@ -159,6 +161,14 @@ fn f22_what_a_backup_has_at_an_earlier_generation_but_is_what_the_bundle_says_is
             .at(after(&mut dice, 0, 20_000), Act::Restore(who.to_owned()))
             .until(delivered_within(SECOND * 400))
     });
+    for outcome in outcomes {
+        // There is an object of the same content at an earlier generation, as it is said to be ready.
+        let [who, _] = members(outcome.seed);
+        let text = outcome
+            .trace
+            .of(&[Object::party(who, "server")], Duration::MAX, usize::MAX);
+        assert!(text.contains("put back"), "{text}");
+    }
 }
 
 fn is_fought(bundle: &Bundle) -> bool {

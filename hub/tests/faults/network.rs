@@ -129,8 +129,8 @@ fn f12_a_region_that_is_cut_off_in_the_middle_of_its_step_is_waited_for_cluster_
     }
 }
 
-/// That a ConfigMap is not there.
-fn no_config(member: &str) -> Look {
+/// Whether a ConfigMap is there.
+fn has_config(member: &str, wanted: bool) -> Look {
     let member = member.to_owned();
     Look::new(move |fleet| {
         let client = fleet.member_client(&member);
@@ -138,15 +138,25 @@ fn no_config(member: &str) -> Look {
             let configs: Api<ConfigMap> =
                 Api::namespaced(client.map_err(|error| error.to_string())?, "default");
             let found = configs.get_opt("web").await.map_err(|error| error.to_string())?;
-            because(found.is_none(), || "it has the ConfigMap".to_owned())
+            because(found.is_some() == wanted, || {
+                format!("the ConfigMap is {found:?}")
+            })
         })
+    })
+}
+
+/// That the hub does not run.
+fn no_hub() -> Look {
+    Look::new(|fleet| {
+        let standing = fleet.standing(HUB);
+        Box::pin(async move { because(standing.is_none(), || format!("it stands as {standing:?}")) })
     })
 }
 
 /// It was told before, and does as it was told though nobody is there whom it could ask.
 #[test]
 fn f12_what_was_sent_to_a_cluster_that_was_cut_off_arrives_after_the_end_of_the_hub() {
-    good(|seed| {
+    let outcomes = good(|seed| {
         let mut dice = Dice::new(seed, "f12");
         let killed = after(&mut dice, 15_000, 35_000);
         Script::of_regions(1, &["east", "west"])
@@ -161,11 +171,17 @@ fn f12_what_was_sent_to_a_cluster_that_was_cut_off_arrives_after_the_end_of_the_
                 Act::for_a_while(Fault::Killed(HUB.to_owned()), SECOND * 60),
             )
             .at(
-                SECOND * 60,
-                Act::check("the east has done it", no_config("east-1")),
+                SECOND * 39,
+                Act::check("the east was not told", has_config("east-1", true)),
             )
-            .finally("the west has, too", no_config("west-1"))
+            .at(
+                SECOND * 60,
+                Act::check("the east has done it", has_config("east-1", false)),
+            )
+            .at(SECOND * 60, Act::check("there is no hub", no_hub()))
+            .finally("the west has, too", has_config("west-1", false))
     });
+    struck(&outcomes, &[Kind::Partition, Kind::HubKilled]);
 }
 
 #[test]

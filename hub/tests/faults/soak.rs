@@ -80,16 +80,21 @@ const DRAWN: [Kind; 28] = [
 ];
 
 /// The same of the parts of promises.
-const PARTS: [(Promise, &str); 18] = [
+const PARTS: [(Promise, &str); 25] = [
+    (Promise::P1, "what agents read"),
     (Promise::P5, "agents remove"),
     (Promise::P5, "agents let go"),
     (Promise::P5, "the hub removes"),
     (Promise::P5, "nothing falls out of a Bundle"),
+    (Promise::P5, "what people have made stays"),
+    (Promise::P5, "who is out of reach keeps its place"),
+    (Promise::P6, "Bundles have what was decided"),
     (Promise::P7, "steps begin"),
     (Promise::P7, "steps that place pass"),
     (Promise::P7, "statuses are of their run"),
     (Promise::P7, "steps of objects pass"),
     (Promise::P7, "steps that wait pass"),
+    (Promise::P7, "steps that suspend pass"),
     (Promise::P7, "what agents report"),
     (Promise::P8, "maxParallel"),
     (Promise::P8, "the budget of removals"),
@@ -98,14 +103,20 @@ const PARTS: [(Promise, &str); 18] = [
     (Promise::P9, "deletes what it was told"),
     (Promise::P9, "puts right what others change"),
     (Promise::P10, "what agents write"),
+    (Promise::P10, "what agents write in Deployments"),
+    (Promise::P10, "what agents write in Services"),
     (Promise::P10, "what people have made"),
 ];
 
 /// Of these not even three runs need have something.
-const RARE: [(Promise, &str); 7] = [
+const RARE: [(Promise, &str); 11] = [
+    (Promise::P5, "what people have made stays"),
+    (Promise::P10, "what agents write in Deployments"),
+    (Promise::P10, "what agents write in Services"),
     (Promise::P5, "agents let go"),
     (Promise::P7, "steps of objects pass"),
     (Promise::P7, "steps that wait pass"),
+    (Promise::P7, "steps that suspend pass"),
     (Promise::P8, "the budget of removals"),
     (Promise::P8, "nothing goes on that has stopped"),
     (Promise::P9, "deletes what it was told"),

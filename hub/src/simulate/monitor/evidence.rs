@@ -116,7 +116,7 @@ impl Check for Passing {
     }
 }
 
-fn status_of(application: &Value) -> Option<ApplicationStatus> {
+pub(super) fn status_of(application: &Value) -> Option<ApplicationStatus> {
     serde_json::from_value(application.get("status")?.clone()).ok()
 }
 
@@ -477,8 +477,14 @@ impl Run<'_> {
             let expected = format!("a Bundle of {step} for {cluster}, which it is for");
             return Err((expected, "there is none".to_owned()));
         }
+        // One that the object is not for any more is asked for nothing; its Bundle may stay until somebody confirms that it goes.
+        let may_go_without = |cluster: &str| {
+            let there = self.model.clusters.get(cluster);
+            there.is_some_and(|there| !selects(placement, cluster, there))
+                || self.model.may_be_labelled_otherwise(cluster, self.at)
+        };
         for (cluster, (_, name), held) in own() {
-            if step_of_bundle(name) != Some(step) || held.deleting {
+            if step_of_bundle(name) != Some(step) || held.deleting || may_go_without(cluster) {
                 continue;
             }
             let reports = held.present().map_or(&[][..], |content| &content.reports);
@@ -537,6 +543,11 @@ fn is_for(placement: &PlacementSpec, name: &str, cluster: &Cluster) -> bool {
     if tainted || leaves || limited || !cluster.spec.accepted {
         return false;
     }
+    selects(placement, name, cluster)
+}
+
+/// Whether a rule takes a cluster by its labels and its name.
+pub(super) fn selects(placement: &PlacementSpec, name: &str, cluster: &Cluster) -> bool {
     let labels = cluster.labels();
     placement.placement.iter().any(|rule| {
         let selector = rule.cluster_selector.as_ref();

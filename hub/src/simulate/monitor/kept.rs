@@ -1,6 +1,7 @@
-//! P1: no acknowledged write is lost. P2: a write replaces the version that it names, and no other.
+//! P1: no acknowledged write is lost, nor one that an agent was shown. P2: a write replaces the version that it names, and no other.
 
 use super::{
+    answer::Named,
     commit::Commit,
     model::{LEASES, Model},
     promise::{Check, Found, Note, Promise},
@@ -21,7 +22,7 @@ type Place = (Arc<str>, Key);
 struct Known {
     /// Revision of the last write.
     last: u64,
-    /// Revision of the last write that was acknowledged; 0 if none was.
+    /// Revision of the last write that was acknowledged, or shown to an agent; 0 if none was.
     acknowledged: u64,
     /// That write and those after it; absent bytes are a removal.
     writes: Vec<(u64, Option<Bytes>)>,
@@ -127,16 +128,25 @@ impl Check for Kept {
             return;
         }
         for (key, revision) in asked.written() {
-            let may_be_unwritten = *key.table == *LEASES && self.full.contains_key(&asked.server);
             if *key.table != *LEASES && self.full.get(&asked.server) == Some(&true) {
                 self.full.remove(&asked.server);
             }
-            if let Some(known) = self.objects.get_mut(&(asked.server.clone(), key))
-                && known.acknowledged < revision
-                && !(may_be_unwritten && renews(known, revision))
-            {
-                known.acknowledged = revision;
-                known.writes.retain(|(at, _)| *at >= revision);
+            self.acknowledged((asked.server.clone(), key), revision);
+        }
+    }
+
+    fn heard(&mut self, asked: &Asked, named: &[Named], found: &mut Found<'_>) {
+        let Some(target) = &asked.target else { return };
+        for Named {
+            namespace,
+            name,
+            version,
+        } in named
+        {
+            let key = Key::new(&target.table.as_str().into(), namespace, name);
+            let version = version.unwrap_or_default();
+            if self.acknowledged((asked.server.clone(), key), version) {
+                found.judges_part(Promise::P1, "what agents read");
             }
         }
     }
@@ -160,6 +170,21 @@ impl Check for Kept {
 const MANY: usize = 16;
 
 impl Kept {
+    /// Somebody knows of this write: whether that is new, and it may not be lost from now on.
+    fn acknowledged(&mut self, place: Place, revision: u64) -> bool {
+        let may_be_unwritten = *place.1.table == *LEASES && self.full.contains_key(&place.0);
+        let Some(known) = self.objects.get_mut(&place) else {
+            return false;
+        };
+        let is_new = known.acknowledged < revision && known.writes.iter().any(|(at, _)| *at == revision);
+        if !is_new || (may_be_unwritten && renews(known, revision)) {
+            return false;
+        }
+        known.acknowledged = revision;
+        known.writes.retain(|(at, _)| *at >= revision);
+        true
+    }
+
     fn reopened(&mut self, server: &Arc<str>, store: &dyn Store, found: &mut Found<'_>) {
         for ((_, key), known) in self.objects.iter_mut().filter(|((of, _), _)| of == server) {
             let now = store.get(key);

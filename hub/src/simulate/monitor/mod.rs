@@ -7,13 +7,16 @@
 //!
 //! Architecture Invariant: it only looks. Nothing that it is told takes another course for it.
 
+mod absence;
 mod alone;
+mod answer;
 mod bounded;
 mod commit;
 mod deletion;
 mod evidence;
 mod fence;
 mod fields;
+mod gates;
 mod isolation;
 mod kept;
 mod model;
@@ -36,12 +39,12 @@ mod who;
 
 pub use commit::Commit;
 use model::Model;
-pub use promise::{Broken, Note, Promise};
+pub use promise::{Broken, CLOCK, Note, Promise};
 pub use story::Told;
 pub use who::{Asked, Target, Who};
 
 use super::{
-    Stores,
+    HUB, Stores,
     trace::{self, Happened, Object, Trace},
 };
 use crate::application::Witness;
@@ -114,8 +117,10 @@ impl Monitor {
             Box::<once::Once>::default(),
             Box::<fence::Fence>::default(),
             Box::<deletion::Deletions>::default(),
+            Box::<absence::Absence>::default(),
             Box::<replicas::Replicas>::default(),
             Box::<evidence::Passing>::default(),
+            Box::<gates::Gates>::default(),
             Box::<spread::Spread>::default(),
             Box::<stops::Stops>::default(),
             Box::<alone::Alone>::default(),
@@ -379,12 +384,12 @@ impl Monitor {
 
     fn heard(&self, asked: &Arc<Asked>, bytes: &Bytes) {
         // Nothing is promised of what others read.
-        if asked.who.agent().is_none() {
+        if asked.who.agent().is_none() || &*asked.server != HUB {
             return;
         }
-        let at = self.now();
+        let (at, named) = (self.now(), answer::named(bytes));
         let inner = &mut *self.inner.lock();
-        inner.check(at, |check, _, found| check.heard(asked, bytes, found));
+        inner.check(at, |check, _, found| check.heard(asked, &named, found));
     }
 }
 

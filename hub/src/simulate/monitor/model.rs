@@ -266,6 +266,8 @@ pub(super) struct Model {
     available: BTreeMap<Arc<str>, Duration>,
     /// Since when nothing has changed about clusters that placement goes by.
     unchanged: BTreeMap<Arc<str>, Duration>,
+    /// When the labels of clusters were changed last since there are applications.
+    labelled: BTreeMap<Arc<str>, Duration>,
     /// When the first Application was made.
     first: Option<Duration>,
     /// Every way to leave that was asked for since a cluster joined last.
@@ -542,6 +544,17 @@ impl Model {
         })
     }
 
+    /// Whether there was an Application so far.
+    pub(super) fn has_applications(&self) -> bool {
+        self.first.is_some()
+    }
+
+    /// Whether a hub may not have heard yet which labels a cluster has.
+    pub(super) fn may_be_labelled_otherwise(&self, cluster: &str, at: Duration) -> bool {
+        let since = self.labelled.get(cluster);
+        since.is_some_and(|since| at.saturating_sub(*since) < BEHIND)
+    }
+
     /// What was decided for a step of an application, also where somebody has deleted that.
     pub(super) fn decided(&self, namespace: &str, application: &str, step: &str) -> Option<&DecisionSpec> {
         let key = (namespace.into(), decision_name(application, step).as_str().into());
@@ -747,6 +760,11 @@ impl Model {
                 let asked = self.left.entry(name.clone()).or_default();
                 asked.insert(format!("{leave:?}"));
             }
+        }
+        let labels = |cluster: Option<&Cluster>| cluster.and_then(|c| c.metadata.labels.clone());
+        // What was so when the first application came was seen by everybody.
+        if self.first.is_some() && labels(self.clusters.get(&name)) != labels(cluster.as_ref()) {
+            self.labelled.insert(name.clone(), commit.at);
         }
         let before = placed_by(self.clusters.get(&name));
         if before != placed_by(cluster.as_ref()) {

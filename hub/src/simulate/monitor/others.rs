@@ -109,7 +109,14 @@ impl Others {
         let Some(theirs) = self.theirs.get_mut(place) else {
             return;
         };
-        found.judges_part(Promise::P10, "what agents write");
+        found.judges_part(
+            Promise::P10,
+            match &*commit.key.table {
+                "deployments.apps" => "what agents write in Deployments",
+                "services" => "what agents write in Services",
+                _ => "what agents write",
+            },
+        );
         for path in differing(commit.before(), commit.after()) {
             if theirs.remove(&path) && !rendered.may_change(&path) {
                 let now = leaves(commit.after()).get(&path).map(ToString::to_string);

@@ -1,8 +1,7 @@
 //! The promises, how one is checked, and what is said when it does not hold.
 
-use super::{commit::Commit, model::Model, who::Asked};
+use super::{answer::Named, commit::Commit, model::Model, who::Asked};
 use crate::{application::Said, simulate::trace::Object};
-use bytes::Bytes;
 use http::StatusCode;
 use roundhouse_apiserver::{Expect, Store};
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
@@ -109,6 +108,9 @@ impl fmt::Display for Broken {
         )
     }
 }
+
+/// The party of a [`Note::Fault`] of the clock of a server.
+pub const CLOCK: &str = "clock";
 
 /// What the script tells.
 #[derive(Clone)]
@@ -240,8 +242,8 @@ pub(super) trait Check: Send {
     fn asked(&mut self, _: &Asked, _: &Model, _: &mut Found<'_>) {}
     /// A server answers.
     fn answered(&mut self, _: &Asked, _: StatusCode, _: &mut Found<'_>) {}
-    /// A part of an answer was read by an agent.
-    fn heard(&mut self, _: &Asked, _: &Bytes, _: &mut Found<'_>) {}
+    /// A part of an answer of a hub's server was read by an agent, which names these.
+    fn heard(&mut self, _: &Asked, _: &[Named], _: &mut Found<'_>) {}
     /// A hub has said what it acts on.
     fn said(&mut self, _: &Said, _: &mut Found<'_>) {}
     /// The script told something.

@@ -1,22 +1,44 @@
-//! P6: replicas are conserved. What a Decision gives to clusters and what it says it cannot place is what its rules claim, and
-//! all steps together claim what there is.
+//! P6: replicas are conserved. What a Decision gives to clusters and what it says it cannot place is what its rules claim, of every
+//! workload, and all steps together claim what there is. A Bundle has what was decided for its cluster, at any time.
 
 use super::{
     commit::Commit,
-    model::{DECISIONS, Model, Name},
+    model::{BUNDLES, DECISIONS, Model, Name},
     promise::{Check, Found, Note, Promise},
 };
-use crate::simulate::{HUB, raw::replicas_of, trace::Object};
+use crate::simulate::{
+    HUB,
+    raw::{self, is_of},
+    trace::Object,
+};
 use roundhouse_api::{
     application::StepPhase,
-    bundle::ApplicationRef,
-    decision::{Decision, DecisionSpec, WorkloadDecision},
+    bundle::{ApplicationRef, Bundle},
+    decision::{Assignment, Decision, DecisionSpec, WorkloadDecision, WorkloadRef},
+    names::cluster_of_namespace,
 };
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What Bundles have is judged by this.
+const BUNDLED: &str = "Bundles have what was decided";
 
 #[derive(Debug, Default)]
-pub(super) struct Replicas;
+pub(super) struct Replicas {
+    /// How many replicas the Decisions of each revision have ever given to each cluster.
+    given: BTreeMap<Name, BTreeMap<String, BTreeSet<Given>>>,
+}
+
+/// What a step gives, or gave, to a cluster.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Given {
+    step: String,
+    workload: WorkloadRef,
+    replicas: u64,
+}
 
 impl Check for Replicas {
     fn noted(&mut self, note: &Note, model: &Model, found: &mut Found<'_>) {
@@ -41,6 +63,9 @@ impl Check for Replicas {
     }
 
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        if (&*commit.server, &*commit.key.table) == (HUB, BUNDLES) {
+            return self.bundled(commit, model, found);
+        }
         if (&*commit.server, &*commit.key.table) != (HUB, DECISIONS) {
             return;
         }
@@ -50,6 +75,7 @@ impl Check for Replicas {
         let decision = decision.spec;
         found.judges(Promise::P6);
         let name = (commit.key.namespace.clone(), commit.key.name.clone());
+        self.gives(&decision, &name.0);
         let changed = refers_to_changed(&decision, &name.0, model);
         let together = (!changed).then(|| together(&decision, &name, model));
         let all = inside(&decision)
@@ -57,6 +83,111 @@ impl Check for Replicas {
             .chain(together.into_iter().flatten());
         tell(all, &commit.object(), found);
     }
+}
+
+impl Replicas {
+    /// Remembers what a Decision gives.
+    fn gives(&mut self, decision: &DecisionSpec, namespace: &Arc<str>) {
+        let revision = (namespace.clone(), decision.revision.as_str().into());
+        let known = self.given.entry(revision).or_default();
+        for WorkloadDecision {
+            workload, clusters, ..
+        } in &decision.workloads
+        {
+            // All rules of a cluster stand beside each other.
+            for rules in clusters.chunk_by(|one, next| one.name == next.name) {
+                let own = |assigned: &Assignment| u64::from(assigned.replicas);
+                let given = Given {
+                    step: decision.step.clone(),
+                    workload: workload.clone(),
+                    replicas: rules.iter().map(own).sum(),
+                };
+                let cluster = rules.first().map(|rule| rule.name.to_string());
+                known
+                    .entry(cluster.unwrap_or_default())
+                    .or_default()
+                    .insert(given);
+            }
+        }
+    }
+
+    /// A hub writes a Bundle: of every workload it has as many replicas as the Decisions of its revision give to the cluster, or gave.
+    fn bundled(&self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        let bundle = commit
+            .read::<Bundle>()
+            .filter(|bundle| commit.by().is_some_and(|who| who.is_hub()) && bundle.spec.deletion.is_none());
+        let Some(bundle) = bundle else { return };
+        let (Some(of), Some(cluster)) = (
+            &bundle.spec.application_ref,
+            cluster_of_namespace(&commit.key.namespace),
+        ) else {
+            return;
+        };
+        let name = (
+            Arc::from(of.namespace.as_str()),
+            bundle.spec.revision.unwrap_or_default().into(),
+        );
+        let Some(revision) = model.revisions.get(&name) else {
+            return;
+        };
+        let mut decided: BTreeSet<&Given> = BTreeSet::new();
+        decided.extend(
+            self.given
+                .get(&name)
+                .and_then(|all| all.get(cluster))
+                .into_iter()
+                .flatten(),
+        );
+        // Of a cluster that goes over from a step which has not come to the revision, that step's share stays until it has.
+        let others = model.decisions.iter().filter(|((namespace, _), other)| {
+            *namespace == name.0 && other.application_ref.name == of.name && *other.revision != *name.1
+        });
+        let before = others.flat_map(|(_, other)| {
+            let revision = (name.0.clone(), other.revision.as_str().into());
+            let given = self.given.get(&revision).and_then(|all| all.get(cluster));
+            given
+                .into_iter()
+                .flatten()
+                .filter(|given| given.step == other.step)
+        });
+        decided.extend(before);
+        for (object, _) in raw::workloads(&revision.everywhere) {
+            let mut manifests = bundle.spec.workload.manifests.iter();
+            let own = manifests.find(|manifest| raw::is_same(object, manifest));
+            let Some(is) = own.and_then(raw::replicas) else {
+                continue;
+            };
+            let own = |given: &&Given| is_of(object, &given.workload);
+            let may_be = sums(decided.iter().copied().filter(own));
+            found.judges_part(Promise::P6, BUNDLED);
+            if !may_be.contains(&is) {
+                let expected = format!(
+                    "as many replicas of {} as Decisions of {} give to {cluster}: {may_be:?}",
+                    object
+                        .pointer("/metadata/name")
+                        .and_then(Value::as_str)
+                        .unwrap_or_default(),
+                    name.1
+                );
+                found.broke(Promise::P6, commit.object(), expected, is.to_string());
+            }
+        }
+    }
+}
+
+/// How many replicas a cluster may have by what steps have given it, any one of each step that does.
+fn sums<'a>(given: impl Iterator<Item = &'a Given>) -> BTreeSet<u64> {
+    let mut steps: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+    for given in given {
+        steps.entry(&given.step).or_default().insert(given.replicas);
+    }
+    steps.values().fold(BTreeSet::new(), |before, step| {
+        let both = before
+            .iter()
+            .flat_map(|one| step.iter().map(move |other| one + other));
+        let all: BTreeSet<u64> = both.collect();
+        &(&all | &before) | step
+    })
 }
 
 /// Tells of the sums that are not what they have to be.
@@ -72,17 +203,27 @@ fn tell(sums: impl Iterator<Item = Sum>, object: &Object, found: &mut Found<'_>)
 /// What has to be, and what is.
 type Sum = (String, u64, u64);
 
-/// What is divided is what the revision asks for, whatever the Decision says of it.
+/// What is divided is what the revision asks for, of every workload, whatever the Decision says of it.
 fn asked_for(decision: &DecisionSpec, commit: &Commit, model: &Model) -> Vec<Sum> {
     let name = (commit.key.namespace.clone(), decision.revision.as_str().into());
-    let revision = model.revisions.get(&name);
-    let asked = decision.workloads.iter().filter_map(|workload| {
-        let asked = replicas_of(&revision?.everywhere, &workload.workload)?;
+    let everywhere = model.revisions.get(&name).map(|revision| &revision.everywhere);
+    let all = everywhere
+        .into_iter()
+        .flat_map(|everywhere| raw::workloads(everywhere));
+    let asked = all.map(|(object, asked)| {
+        let mut decided = decision.workloads.iter();
+        let decided = decided.find(|decided| is_of(object, &decided.workload));
+        let name = object.pointer("/metadata/name").and_then(Value::as_str);
         let what = format!(
             "replicas of {} that {} asks for",
-            workload.workload.name, decision.revision
+            name.unwrap_or_default(),
+            decision.revision
         );
-        Some((what, asked, u64::from(workload.replicas)))
+        (
+            what,
+            asked,
+            decided.map_or(0, |decided| u64::from(decided.replicas)),
+        )
     });
     asked.collect()
 }

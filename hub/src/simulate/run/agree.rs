@@ -215,7 +215,7 @@ fn compare(cluster: &str, wanted: &BTreeMap<Place, &Value>, have: &BTreeMap<Plac
         match have.get(place) {
             None => differ.push(format!("{} is not there", named(place))),
             Some(live) => {
-                let at = missing(manifest, live, "");
+                let at = missing(manifest, &without_others(manifest, live), "");
                 differ.extend(at.map(|at| format!("{} is not as wanted at {at}", named(place))));
             }
         }
@@ -225,10 +225,66 @@ fn compare(cluster: &str, wanted: &BTreeMap<Place, &Value>, have: &BTreeMap<Plac
     differ
 }
 
+/// An object without the elements of its lists that are called as none of the manifest is, and the others in the order of the
+/// manifest: a container that somebody has put beside ours is no difference; pure.
+fn without_others(manifest: &Value, live: &Value) -> Value {
+    fn name(element: &Value) -> Option<&str> {
+        element.get("name")?.as_str()
+    }
+    match (manifest, live) {
+        (Value::Object(manifest), Value::Object(live)) => {
+            let field = |(field, value): (&String, &Value)| {
+                let own = manifest.get(field);
+                (
+                    field.clone(),
+                    own.map_or(value.clone(), |own| without_others(own, value)),
+                )
+            };
+            Value::Object(live.iter().map(field).collect())
+        }
+        (Value::Array(manifest), Value::Array(live))
+            if manifest.iter().all(|element| name(element).is_some()) =>
+        {
+            let own = |wanted: &Value| {
+                let found = live.iter().find(|element| name(element) == name(wanted))?;
+                Some(without_others(wanted, found))
+            };
+            Value::Array(manifest.iter().filter_map(own).collect())
+        }
+        (_, live) => live.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_container_beside_ours_is_no_difference_and_one_that_is_not_there_is() {
+        let with = |containers: Value| json!({"spec": {"containers": containers, "args": ["a"]}});
+        let (web, mesh) = (
+            json!({"name": "web", "image": "web:1"}),
+            json!({"name": "mesh", "image": "mesh:1"}),
+        );
+        let wanted = with(json!([web]));
+        for (live, at) in [
+            (with(json!([mesh, web])), None),
+            (
+                with(json!([{"name": "web", "image": "mine"}, mesh])),
+                Some(".spec.containers[0].image"),
+            ),
+            (with(json!([mesh])), Some(".spec.containers")),
+            (
+                json!({"spec": {"containers": [web], "args": ["a", "b"]}}),
+                Some(".spec.args"),
+            ),
+        ] {
+            let differs = missing(&wanted, &without_others(&wanted, &live), "");
+            let differs = differs.as_deref().and_then(|differs| differs.split(':').next());
+            assert_eq!(differs, at, "{live}");
+        }
+    }
 
     #[test]
     fn what_is_held_of_a_bundle_that_vanished_is_known_where_the_cluster_says_so() {

@@ -171,7 +171,10 @@ fn placed(
         let own = bundles.iter().filter(|b| cluster_of(b).as_ref() == Some(cluster));
         let manifests: Vec<&Value> = own.flat_map(|b| &b.spec.workload.manifests).collect();
         // What is not divided has no number that was decided.
-        for workload in workloads.iter().filter(|workload| raw::is_divided(workload)) {
+        for workload in workloads
+            .iter()
+            .filter(|workload| raw::is_divided(&workload.kind))
+        {
             let decided = replicas.get(&(cluster.as_str(), *workload)).copied().unwrap_or(0);
             let manifest = manifests.iter().find(|manifest| raw::is_of(manifest, workload));
             let is = match manifest {

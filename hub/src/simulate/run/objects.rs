@@ -2,7 +2,7 @@
 
 use super::Target;
 use crate::{
-    simulate::{Fleet, HarnessError},
+    simulate::{Fleet, HarnessError, raw::is_built_in},
     words,
 };
 use kube::{
@@ -135,6 +135,10 @@ pub(super) async fn patch(
         true => {
             api.patch_status(&target.name, &params, &Patch::Merge(patch))
                 .await
+        }
+        // As kubectl does it: a container is put beside the others.
+        false if target.member.is_some() && is_built_in(&target.api_version) => {
+            api.patch(&target.name, &params, &Patch::Strategic(patch)).await
         }
         false => api.patch(&target.name, &params, &Patch::Merge(patch)).await,
     };

@@ -11,7 +11,7 @@ use crate::{
     simulate::{
         Ends, HUB, HarnessError,
         fault::{DiskFault, Ending, Kind, On, Rule},
-        monitor::Note,
+        monitor::{CLOCK, Note},
     },
     words,
 };
@@ -200,7 +200,7 @@ impl Stage {
                 self.overlaps.begin(&format!("clock of {who}"));
                 self.skews.set(who, *fast);
                 self.seen.note(Kind::ClockJump);
-                self.trace(who, "clock", &format!("fast by {fast:#}"));
+                self.trace(who, CLOCK, &format!("fast by {fast:#}"));
                 Later::Right(who.clone())
             }
             Fault::Disk(fault) => {

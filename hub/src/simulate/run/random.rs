@@ -35,7 +35,7 @@ const LEAVES: &str = "west-10";
 /// them, and one end of the hub. One in four has two hubs. The second application is a `webservice` with traits, and is delivered
 /// three clusters at a time; in half of them the third one is applied once, so that its removals have to be confirmed, and in half
 /// of them a step of it brings an object of its own. Clusters lose a label that counts and get it back, join, leave, and are
-/// restored from a backup; somebody writes in them; an application is deleted, and so is what was decided. In many the steps wait for
+/// restored from a backup; somebody writes in them and deletes there; an application is deleted, and so is what was decided. In many the steps wait for
 /// what clusters report, for a time or for a person, go by a Placement that changes, or bear few clusters that fail; runs are paused,
 /// terminated and begun anew. After the last of it everything has to be delivered within 15 minutes, and every cluster has what its
 /// Bundles say.
@@ -103,6 +103,7 @@ pub fn random(seed: u64) -> Script {
         cues.extend([(when, first), (when + lasting, then)]);
     }
     cues.extend(orders(&mut flow, placement.as_ref(), &names));
+    cues.extend(in_members(&mut Dice::new(seed, "members"), &names));
     cues.extend(paused_on_the_way(&mut flow, &applications));
     // What still runs where it is no longer wanted is kept until somebody says that it may go; and so is what moves away because
     // nobody saw a Decision go, so that it was made without knowing who had what.
@@ -309,6 +310,46 @@ fn awaited(application: &Value) -> Option<usize> {
         until => usize::try_from(until["ready"].as_u64()?).ok(),
     });
     counts.max()
+}
+
+/// What others do in clusters to what agents have made there: they put something beside what the application renders, which stays,
+/// change what it renders, or delete it, which is put right.
+fn in_members(dice: &mut Dice, names: &[String]) -> Vec<(Duration, Act)> {
+    let containers = |all: Value| json!({"spec": {"template": {"spec": {"containers": all}}}});
+    let deployment = [
+        json!({"metadata": {"annotations": {"team": "theirs"}}}),
+        containers(json!([{"name": "mesh", "image": "mesh:1"}])),
+        containers(json!([{"name": "web", "image": "mine"}, {"name": "mesh", "image": "mesh:1"}])),
+        json!({"spec": {"replicas": 9}}),
+    ];
+    let service = [
+        json!({"metadata": {"labels": {"team": "theirs"}}}),
+        json!({"metadata": {"annotations": {"team": "theirs"}}, "spec": {"selector": {"app": "mine"}}}),
+    ];
+    let mut cues = Vec::new();
+    for _ in 0..dice.below(5) {
+        let Some(cluster) = dice.pick(names) else { break };
+        let of = |api_version: &str, kind: &str, name: &str| Target {
+            member: Some(cluster.clone()),
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+        };
+        let (target, changes) = match dice.below(4) {
+            0 | 1 => (of("apps/v1", "Deployment", "one"), &deployment[..]),
+            2 => (of("v1", "Service", "two"), &service[..]),
+            _ => (of("v1", "ConfigMap", "one"), &[][..]),
+        };
+        let change = dice.pick(changes).cloned();
+        let change = change.filter(|_| dice.happens(750));
+        let act = match change {
+            Some(change) => Act::PatchIfThere(target, change),
+            None => Act::Delete(target),
+        };
+        cues.push((dice.between(&(Duration::ZERO..=BUSY)), act));
+    }
+    cues
 }
 
 /// Whether somebody deletes what was decided.

@@ -5,7 +5,7 @@ use crate::{
     action::Outside,
     leader::Election,
     simulate::{
-        Configure, Fleet, FleetOptions, HarnessError, TokioClock, Wire, Wires,
+        Configure, Fleet, FleetOptions, HarnessError, TokioClock, Wire, Wires, begins,
         fault::{Network, Seen, Shelves, Skews, StoreFailure},
         monitor::{Monitor, Note},
         workloads::Model,
@@ -21,9 +21,6 @@ use std::{
     time::Duration,
 };
 use tokio::{sync::mpsc::UnboundedReceiver, time::Instant};
-
-/// When every run begins: 2026-01-01.
-const BEGINS: i64 = 1_767_225_600;
 
 pub(super) struct Stage {
     pub(super) seed: u64,
@@ -81,7 +78,7 @@ impl Stage {
         monitor: &Monitor,
         seen: &Seen,
     ) -> Result<Stage, HarnessError> {
-        let clock = TokioClock::starting_at(Timestamp::from_second(BEGINS).unwrap_or_default());
+        let clock = TokioClock::starting_at(begins());
         let skews = Skews::new(clock);
         let (network, deaths) = Network::new(seed, seen.clone());
         let (failures, failed_stores) = tokio::sync::mpsc::unbounded_channel();

@@ -92,6 +92,28 @@ fn p1_what_was_put_back_on_purpose_and_what_nobody_was_told_of_may_be_lost() {
     world.holds();
 }
 
+#[test]
+fn p1_what_an_agent_was_shown_and_a_restart_has_lost_is_told() {
+    const BUNDLES: &str = "/apis/roundhouse.dev/v1alpha1/namespaces/cluster-c1/bundles";
+    for (by, lost) in [(agent(), true), (other(), false)] {
+        let world = World::new();
+        // Nobody was told that it is written, whoever wrote it.
+        let version = world.put(None, BUNDLE, &bundle(1));
+        let event = json!({"type": "ADDED", "object": {"metadata": {
+            "namespace": "cluster-c1", "name": "default.web", "resourceVersion": version.to_string()}}});
+        let asked = world.asked(&by, HUB, &Method::GET, BUNDLES, &Value::Null);
+        world.monitor.heard(&asked, &format!("{event}\n").into());
+        world.note(&Note::Reopened {
+            server: HUB.into(),
+            store: Arc::new(MemoryStore::new(StoreLimits::default())),
+        });
+        match lost {
+            true => world.breaks(Promise::P1, BUNDLE, &format!("at revision {version}")),
+            false => world.holds(),
+        }
+    }
+}
+
 /// While the disk of its server is full a Lease is renewed without it, and a crash forgets that; who holds it is not forgotten.
 #[test]
 fn p1_a_renewal_without_the_disk_may_be_lost() {
@@ -1051,6 +1073,52 @@ fn p6_replicas_that_are_lost_or_made_are_told() {
         DECISION,
         "replicas of Deployment web over all steps of web-v1: 2; found 1",
     );
+    let world = World::delivered();
+    let mut none = decision(&[C1], 0);
+    none["spec"]["workloads"] = json!([]);
+    world.put(Some(&world.hub), DECISION, &none);
+    world.breaks(
+        Promise::P6,
+        DECISION,
+        "replicas of web that web-v1 asks for: 2; found 0",
+    );
+}
+
+#[test]
+fn p6_a_bundle_with_another_count_than_was_ever_decided_is_told() {
+    const COUNT: &str = "/spec/workload/manifests/0/spec/replicas";
+    let with_count = |count: u64| with(bundle(2), COUNT, json!(count));
+    // What a Decision gave before, it gave.
+    let world = World::delivered();
+    let mut three = decision(&[C1], 2);
+    three["spec"]["workloads"][0]["clusters"][0]["replicas"] = json!(1);
+    three["spec"]["workloads"][0]["clusters"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "c2", "rule": "rule-0", "replicas": 1, "quota": "1"}));
+    world.put(Some(&world.hub), DECISION, &three);
+    world.put(Some(&world.hub), BUNDLE, &with_count(1));
+    world.put(Some(&world.hub), BUNDLE, &with(bundle(3), COUNT, json!(2)));
+    world.holds();
+    let world = World::delivered();
+    world.put(Some(&world.hub), BUNDLE, &with_count(20));
+    world.breaks(
+        Promise::P6,
+        BUNDLE,
+        "as Decisions of web-v1 give to c1: {2}; found 20",
+    );
+    // Of several steps each may have its part in it.
+    let world = World::delivered();
+    let mut more = with(decision(&[C1], 0), "/spec/step", json!("step-1"));
+    more["spec"]["workloads"][0]["rules"][0]["total"] = json!(0);
+    more["spec"]["workloads"][0]["clusters"] =
+        json!([{"name": C1, "rule": "rule-0", "replicas": 5, "duplicate": true}]);
+    let other: At<'_> = (HUB, DECISION.1, "default", "web-step-1");
+    world.put(Some(&world.hub), other, &more);
+    world.put(Some(&world.hub), BUNDLE, &with_count(7));
+    world.holds();
+    world.put(Some(&world.hub), BUNDLE, &with(bundle(3), COUNT, json!(6)));
+    world.breaks(Promise::P6, BUNDLE, "{2, 5, 7}; found 6");
 }
 
 #[test]
@@ -1478,6 +1546,37 @@ async fn p7_a_step_of_an_object_passes_when_every_cluster_has_it_that_it_is_for(
             world.put(Some(hub), at, &bundle);
             world.put(Some(&agent()), at, &with_report(bundle, 1, "Ready"));
         }
+        world.put(Some(hub), APPLICATION, &application(&passed()));
+        match words {
+            None => world.holds(),
+            Some(words) => world.breaks(Promise::P7, APPLICATION, words),
+        }
+    }
+    // Who has reported nothing holds it up, but for a cluster that it is not for any more.
+    let words = "c1 has reported nothing of generation 1";
+    for (now, wait, words) in [
+        (json!({"region": "east"}), 100, Some(words)),
+        (json!({"region": "west"}), 100, None),
+        (json!({"region": "west"}), 0, None),
+        // It was, and is again; the hub may have heard of the first only.
+        (json!({"region": "east", "again": "yes"}), 0, None),
+        (json!({"region": "east", "again": "yes"}), 400, Some(words)),
+    ] {
+        let world = World::new();
+        let hub = &world.hub;
+        let at: At<'_> = (HUB, "clusters.roundhouse.dev", "", C1);
+        let labelled = |labels: &Value| with(cluster_available(), "/metadata/labels", labels.clone());
+        world.put(Some(hub), LEASE, &lease(1));
+        world.put(None, at, &labelled(&json!({"region": "east"})));
+        world.put(None, APPLICATION, &application(&running()));
+        world.put(Some(hub), revision, &of(json!({"region": "east"})));
+        let bundle_at = (HUB, BUNDLE.1, "cluster-c1", "default.web.step.step-0");
+        let mut bundle = with(bundle(1), "/spec/workload/manifests", json!([]));
+        bundle["metadata"]["name"] = json!(bundle_at.3);
+        world.put(Some(hub), bundle_at, &bundle);
+        advance(Duration::from_secs(100)).await;
+        world.put(None, at, &labelled(&now));
+        advance(Duration::from_secs(wait)).await;
         world.put(Some(hub), APPLICATION, &application(&passed()));
         match words {
             None => world.holds(),
@@ -2304,29 +2403,36 @@ fn p11_a_write_in_the_steady_state_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p11_who_reads_the_same_thing_again_and_again_is_told() {
-    let reads = |world: &World, by: &Who, name: &str, code: StatusCode| {
+async fn p11_who_asks_for_the_same_thing_again_and_again_is_told() {
+    let asks = |world: &World, (by, method): (&Who, &Method), name: &str, code: StatusCode| {
         let path = format!("/apis/roundhouse.dev/v1alpha1/namespaces/cluster-c1/bundles/{name}");
-        let asked = world.asked(by, HUB, &Method::GET, &path, &json!({}));
+        let asked = world.asked(by, HUB, method, &path, &json!({}));
         world.monitor.answered(&asked, code);
     };
-    let (ok, refused) = (StatusCode::OK, StatusCode::FORBIDDEN);
-    for (by, code, every, seconds, holds) in [
-        (agent(), ok, 60, 600, true),
-        (agent(), ok, 1, 5, true),
-        (agent(), ok, 1, 20, false),
-        (World::new().hub, ok, 1, 20, false),
+    let (ok, refused, conflict) = (StatusCode::OK, StatusCode::FORBIDDEN, StatusCode::CONFLICT);
+    let hub = World::new().hub;
+    for (by, method, code, every, seconds, holds) in [
+        (agent(), Method::GET, ok, 60, 600, true),
+        (agent(), Method::GET, ok, 1, 5, true),
+        (agent(), Method::GET, ok, 1, 20, false),
+        (hub.clone(), Method::GET, ok, 1, 20, false),
+        // What changes nothing, and what cannot be done.
+        (agent(), Method::PATCH, ok, 1, 20, false),
+        (hub, Method::PATCH, conflict, 1, 20, false),
+        (agent(), Method::GET, conflict, 1, 20, true),
         // Who has left, and whoever looks on.
-        (agent(), refused, 1, 20, true),
-        (other(), ok, 1, 20, true),
+        (agent(), Method::GET, refused, 1, 20, true),
+        (agent(), Method::PATCH, refused, 1, 20, true),
+        (other(), Method::GET, ok, 1, 20, true),
     ] {
+        let who = (&by, &method);
         let world = World::delivered();
         world.note(&Note::Quiet);
         for second in 0..seconds {
             if second % every == 0 {
-                reads(&world, &by, "a", code);
+                asks(&world, who, "a", code);
             }
-            reads(&world, &by, &second.to_string(), code);
+            asks(&world, who, &second.to_string(), code);
             advance(Duration::from_secs(1)).await;
         }
         let told = world.monitor.broken();
@@ -2338,7 +2444,7 @@ async fn p11_who_reads_the_same_thing_again_and_again_is_told() {
         );
         world.note(&Note::Busy);
         for _ in 0..100 {
-            reads(&world, &by, "a", ok);
+            asks(&world, who, "a", ok);
         }
         assert_eq!(world.monitor.broken().len(), told.len());
     }
@@ -2357,6 +2463,33 @@ async fn p11_a_hub_that_waits_to_lead_may_read_the_lease_once_in_its_time() {
             world.monitor.answered(&asked, StatusCode::OK);
         }
         assert_eq!(world.monitor.broken().is_empty(), holds, "every {every} s");
+    }
+}
+
+/// A Lease is renewed as often as it has to be.
+#[tokio::test(start_paused = true)]
+async fn p11_who_renews_a_lease_more_often_than_it_has_to_is_told() {
+    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces";
+    let hub = World::new().hub;
+    for (by, lease, every, holds) in [
+        (agent(), "cluster-c1/leases/agent", 9_000, true),
+        (agent(), "cluster-c1/leases/agent", 3_000, false),
+        (
+            hub.clone(),
+            "roundhouse-system/leases/roundhouse-hub",
+            2_000,
+            true,
+        ),
+        (hub, "roundhouse-system/leases/roundhouse-hub", 500, false),
+    ] {
+        let world = World::delivered();
+        world.note(&Note::Quiet);
+        for _ in 0..(300_000 / every) {
+            advance(Duration::from_millis(every)).await;
+            let asked = world.asked(&by, HUB, &Method::PATCH, &format!("{LEASES}/{lease}"), &json!({}));
+            world.monitor.answered(&asked, StatusCode::OK);
+        }
+        assert_eq!(world.monitor.broken().is_empty(), holds, "{by} every {every} ms");
     }
 }
 
