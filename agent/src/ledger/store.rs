@@ -5,7 +5,7 @@ use crate::install;
 use crate::ledger::size::trim;
 use crate::member::{found, within};
 use crate::object::ObjectKey;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::ObjectMeta;
 use kube::{Api, Client};
 use roundhouse_api::ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry};
@@ -169,7 +169,7 @@ impl Ledger {
             }
             if live.metadata.deletion_timestamp.is_some() {
                 self.spec = spec;
-                self.let_go().await?;
+                self.let_go(live.metadata.uid.as_deref()).await?;
                 continue;
             }
             let as_it_was = live.spec == spec && has_finalizer(&live.metadata);
@@ -223,8 +223,8 @@ impl Ledger {
                         return Ok(());
                     }
                     let going = |live: &AppliedBundle| live.metadata.deletion_timestamp.is_some();
-                    if live.as_ref().is_some_and(going) {
-                        self.let_go().await?;
+                    if let Some(live) = live.as_ref().filter(|live| going(live)) {
+                        self.let_go(live.metadata.uid.as_deref()).await?;
                         self.stored = None;
                     } else {
                         self.stored = live.map(|live| live.metadata);
@@ -236,16 +236,21 @@ impl Ledger {
         Err(CallError::Timeout(self.timeout))
     }
 
-    /// Removes it: nothing of the bundle is left.
+    /// Removes it: nothing of the bundle is left. Whenever the requests arrive, they remove no other ledger of its name.
+    ///
+    /// # Errors
+    /// It is not removed, or not known to be, or there is another one: it has become [doubtful](Self::is_doubtful).
     pub(crate) async fn remove(&mut self) -> Result<(), CallError> {
-        if self.stored.is_some() {
-            self.let_go().await?;
-            let deleted = within(
-                self.timeout,
-                self.api.delete(&self.name, &DeleteParams::default()),
-            )
-            .await;
-            found(deleted)?;
+        if let Some(stored) = &self.stored {
+            let uid = stored.uid.clone();
+            self.doubtful = true;
+            self.let_go(uid.as_deref()).await?;
+            let params = DeleteParams::default().preconditions(Preconditions {
+                uid,
+                resource_version: None,
+            });
+            found(within(self.timeout, self.api.delete(&self.name, &params)).await)?;
+            self.doubtful = false;
         }
         self.stored = None;
         self.spec = empty(&self.spec.hub_id, &self.spec.bundle);
@@ -258,8 +263,11 @@ impl Ledger {
         install::definitions(&self.api.clone().into_client(), self.timeout).await
     }
 
-    async fn let_go(&self) -> Result<(), CallError> {
-        let patch = json!({"metadata": {"finalizers": null}});
+    async fn let_go(&self, uid: Option<&str>) -> Result<(), CallError> {
+        let patch = match uid {
+            Some(uid) => json!({"metadata": {"uid": uid, "finalizers": null}}),
+            None => json!({"metadata": {"finalizers": null}}),
+        };
         let params = PatchParams {
             field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
@@ -354,10 +362,11 @@ fn write_params() -> PostParams {
 mod tests {
     use super::*;
     use crate::ledger::{Intentions, intend, is_leaving, remove_all};
+    use http_body_util::BodyExt;
     use kube::client::Body;
     use roundhouse_apiserver::Server;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     /// What becomes of writes while a connection is bad.
     #[derive(Clone, Copy)]
@@ -453,6 +462,75 @@ mod tests {
                 assert_eq!(&spec, ledger.spec());
             }
         }
+    }
+
+    /// What a removal asks for, whenever it arrives and whether it is tried again, is about the ledger that was to go.
+    #[tokio::test]
+    async fn what_removes_a_ledger_and_comes_late_removes_no_other_one_of_its_name() {
+        let server = Server::builder().build();
+        let direct = Client::new(server.service(), "default");
+        for definition in roundhouse_api::crds::member() {
+            let api = Api::all(direct.clone());
+            api.create(&PostParams::default(), &definition).await.unwrap();
+        }
+        let mut first = of(&direct);
+        first.write(at(&first, 1)).await.unwrap();
+        // Everything that it sends is on its way for long.
+        let held: Arc<Mutex<Vec<http::Request<Vec<u8>>>>> = Arc::default();
+        let sent = Arc::clone(&held);
+        let text = serde_json::to_vec(&stored(&server).await).unwrap();
+        let late = tower::service_fn(move |request: http::Request<Body>| {
+            let (sent, text) = (Arc::clone(&sent), text.clone());
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect().await.unwrap().to_bytes();
+                sent.lock()
+                    .unwrap()
+                    .push(http::Request::from_parts(parts, body.to_vec()));
+                let answer = http::Response::builder().body(Body::from(text)).unwrap();
+                Ok::<_, kube::Error>(answer)
+            }
+        });
+        let mut going = Ledger::new(
+            Client::new(late, "default"),
+            "hub",
+            "default.app",
+            Some(stored(&server).await),
+            Duration::from_secs(5),
+        );
+        going.remove().await.unwrap();
+        first.remove().await.unwrap();
+        let mut second = of(&direct);
+        second.write(at(&second, 2)).await.unwrap();
+        let before = stored(&server).await;
+        let sent: Vec<_> = held.lock().unwrap().drain(..).collect();
+        assert_eq!(sent.len(), 2, "{sent:?}");
+        for request in sent {
+            let answer = direct.send(request.map(Body::from)).await.unwrap();
+            assert!(answer.status().is_client_error(), "{}", answer.status());
+        }
+        assert_eq!(stored(&server).await, before);
+        // Who meant the other one looks at what there is, and then it may go.
+        let mut mistaken = Ledger::new(
+            direct.clone(),
+            "hub",
+            "default.app",
+            Some(stale(&before)),
+            first.timeout,
+        );
+        mistaken.remove().await.unwrap_err();
+        assert!(mistaken.is_doubtful());
+        mistaken.refresh().await.unwrap();
+        mistaken.remove().await.unwrap();
+        let api: Api<AppliedBundle> = Api::all(direct);
+        assert_eq!(api.get_opt(&before.metadata.name.unwrap()).await.unwrap(), None);
+    }
+
+    /// The same ledger as it would be if it were another one.
+    fn stale(ledger: &AppliedBundle) -> AppliedBundle {
+        let mut stale = ledger.clone();
+        stale.metadata.uid = Some("another".to_owned());
+        stale
     }
 
     #[tokio::test]

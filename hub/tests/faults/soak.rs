@@ -80,7 +80,7 @@ const DRAWN: [Kind; 28] = [
 ];
 
 /// The same of the parts of promises.
-const PARTS: [(Promise, &str); 25] = [
+const PARTS: [(Promise, &str); 26] = [
     (Promise::P1, "what agents read"),
     (Promise::P5, "agents remove"),
     (Promise::P5, "agents let go"),
@@ -96,6 +96,7 @@ const PARTS: [(Promise, &str); 25] = [
     (Promise::P7, "steps that wait pass"),
     (Promise::P7, "steps that suspend pass"),
     (Promise::P7, "what agents report"),
+    (Promise::P7, "what agents report to be gone"),
     (Promise::P8, "maxParallel"),
     (Promise::P8, "the budget of removals"),
     (Promise::P8, "nothing goes on that has stopped"),

@@ -3,6 +3,7 @@
 
 use super::{
     commit::Commit,
+    fields::annotation_of,
     model::{APPLICATIONS, BUNDLES, Content, Held, Model, Revision},
     promise::{Check, Found, Promise},
 };
@@ -16,9 +17,10 @@ use roundhouse_api::{
     bundle::{APPLIED, Bundle, BundlePhase, BundleStatus},
     cluster::Cluster,
     condition,
-    names::{cluster_of_namespace, label, step_of_bundle},
+    names::{annotation, cluster_of_namespace, label, step_of_bundle},
     placement::PlacementSpec,
 };
+use roundhouse_apiserver::{Key, Record};
 use serde_json::Value;
 use std::{collections::BTreeSet, time::Duration};
 
@@ -210,6 +212,9 @@ fn told(commit: &Commit, model: &Model, found: &mut Found<'_>) {
     let Some(generation) = held.reports_anew(&status) else {
         return;
     };
+    if status.phase == Some(BundlePhase::Cleaned) {
+        return cleaned(commit, held, model, found);
+    }
     let content = held.contents.get(&generation);
     let Some(content) = content.filter(|content| content.spec.deletion.is_none()) else {
         return;
@@ -233,6 +238,28 @@ fn told(commit: &Commit, model: &Model, found: &mut Found<'_>) {
             expected,
             format!("never was: {}", unlike.join(", ")),
         );
+    }
+}
+
+/// An agent reports that nothing of a Bundle is left: nothing is that it marked as this Bundle's.
+fn cleaned(commit: &Commit, held: &Held, model: &Model, found: &mut Found<'_>) {
+    let member = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
+    let manifests = held.all_contents().flat_map(|content| &content.manifests);
+    let carried: BTreeSet<_> = manifests.filter_map(|(object, _)| object.as_ref()).collect();
+    found.judges_part(Promise::P7, "what agents report to be gone");
+    let is_left = |(key, record): &(&Key, &Record)| {
+        let live: Value = serde_json::from_slice(&record.bytes).unwrap_or_default();
+        let owner = annotation_of(&live, annotation::OWNED_BY).and_then(|owner| owner.split_once('/'));
+        owner.is_some_and(|(_, bundle)| *bundle == *commit.key.name) && !model.is_repeated(member, key)
+    };
+    let mut left = carried
+        .into_iter()
+        .flat_map(|object| model.live(member, object))
+        .filter(is_left);
+    if let Some((key, _)) = left.next() {
+        let expected = "nothing of a Bundle that is reported to be cleaned up to be left";
+        let is = format!("{} {}/{} is there", key.table, key.namespace, key.name);
+        found.broke(Promise::P7, commit.object(), expected, is);
     }
 }
 

@@ -482,6 +482,20 @@ impl Model {
         own.map(|((_, key), _)| key)
     }
 
+    /// Whether an object of a member is there by a request of its agent that came late or once more.
+    pub(super) fn is_repeated(&self, member: &str, key: &Key) -> bool {
+        self.repeated.contains_key(&(member.into(), key.clone()))
+    }
+
+    /// What is there of an object of a member.
+    pub(super) fn live(&self, member: &str, object: &Carried) -> impl Iterator<Item = (&Key, &Record)> {
+        let places = places(&member.into(), object);
+        let there = places
+            .into_iter()
+            .filter_map(|place| self.stored.get_key_value(&place));
+        there.map(|((_, key), record)| (key, record))
+    }
+
     /// Whether somebody has deleted a Bundle of a cluster by itself, not with its namespace.
     pub(super) fn goes_by_itself(&self, cluster: &str, held: &Held) -> bool {
         let since = held.goes_since;
@@ -687,19 +701,11 @@ impl Model {
                 .iter()
                 .filter_map(|(of, _)| of.clone())
                 .collect();
-            for (table, namespace, name) in all {
-                // As agents take it: without a namespace it is in this one, or in none.
-                let namespace = if namespace.is_empty() {
-                    "default"
-                } else {
-                    &namespace
-                };
-                let places =
-                    [namespace, ""].map(|namespace| Key::new(&table.as_str().into(), namespace, &name));
-                for object in places.map(|key| (member.clone(), key)) {
-                    if let Some(record) = self.stored.get(&object) {
+            for object in all {
+                for place in places(&member, &object) {
+                    if let Some(record) = self.stored.get(&place) {
                         let live = serde_json::from_slice(&record.bytes).unwrap_or_default();
-                        content.sees(&object.1, &live, scaled);
+                        content.sees(&place.1, &live, scaled);
                     }
                 }
             }
@@ -798,6 +804,16 @@ impl Model {
             self.terms.insert(who.clone(), epoch);
         }
     }
+}
+
+/// Where an object may be, as agents take it: without a namespace it is in this one, or in none.
+fn places(member: &Arc<str>, (table, namespace, name): &Carried) -> [(Arc<str>, Key); 2] {
+    let namespace = if namespace.is_empty() {
+        "default"
+    } else {
+        namespace
+    };
+    [namespace, ""].map(|namespace| (member.clone(), Key::new(&table.as_str().into(), namespace, name)))
 }
 
 /// What placement goes by of a cluster, as far as it is judged here.

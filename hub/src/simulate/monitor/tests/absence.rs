@@ -11,7 +11,6 @@ const CLUSTER: At<'_> = (HUB, "clusters.roundhouse.dev", "", C1);
 /// The cluster, heard of or not, with more of this.
 fn cluster(available: &str, more: &[(&str, Value)]) -> Value {
     let mut cluster = cluster_available();
-    cluster["metadata"]["labels"] = json!({});
     cluster["status"]["conditions"][0]["status"] = json!(available);
     for (field, value) in more {
         let (of, field) = field.split_once('.').unwrap();

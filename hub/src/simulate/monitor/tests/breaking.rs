@@ -1238,12 +1238,18 @@ fn p7_a_step_that_passes_on_anything_but_its_own_evidence_is_told() {
     // A placement that lacks something, be it every cluster; none is enough where none is asked for.
     for (clusters, satisfied) in [(json!([C1]), false), (json!([]), false), (json!([]), true)] {
         let world = World::delivered();
+        let mut other = cluster_available();
+        other["metadata"]["labels"] = json!({"region": "other"});
+        world.put(None, (HUB, "clusters.roundhouse.dev", "", C1), &other);
         let mut placed = decision(&[], 0);
         let spec = &mut placed["spec"];
         spec["clusters"] = clusters;
         spec["satisfied"] = json!(satisfied);
         spec["reasons"] = json!(["rule-0: no cluster matches"]);
-        spec["workloads"] = json!([]);
+        // A rule that gives to each cluster the full count.
+        let workload = &mut spec["workloads"][0];
+        workload["rules"] = json!([{"rule": "rule-0", "share": "each", "seats": 0, "total": 0}]);
+        workload["clusters"] = json!([]);
         world.put(Some(&world.hub), DECISION, &placed);
         again(&world);
         match satisfied {
@@ -1422,6 +1428,35 @@ fn p7_an_agent_that_reports_what_its_cluster_never_was_is_told() {
     world.holds();
 }
 
+#[test]
+fn p7_an_agent_that_reports_to_have_cleaned_up_what_is_still_there_is_told() {
+    let (ours, free) = marked_and_free();
+    let of_another = with(
+        ours.clone(),
+        "/metadata/annotations",
+        json!({annotation::OWNED_BY: "h/default.other"}),
+    );
+    for (left, holds) in [
+        (Some(ours), false),
+        (Some(free), true),
+        (Some(of_another), true),
+        (None, true),
+    ] {
+        let world = World::delivered();
+        let goes = with_deletion(bundle(2), Deletion::GARBAGE_COLLECTION);
+        world.put(None, BUNDLE, &goes);
+        match left {
+            Some(left) => drop(world.put(None, DEPLOYMENT, &left)),
+            None => world.remove(None, DEPLOYMENT),
+        }
+        world.put(Some(&agent()), BUNDLE, &with_report(goes, 2, "Cleaned"));
+        match holds {
+            true => world.holds(),
+            false => world.breaks(Promise::P7, BUNDLE, "found deployments.apps default/web is there"),
+        }
+    }
+}
+
 /// An application of one step that places and one that waits, on c1 and c2; of c2 only, `ready` says whether it has reported so.
 fn waiting(until: &Value, wait: &str, ready: bool) -> World {
     let world = World::delivered();
@@ -1565,7 +1600,11 @@ async fn p7_a_step_of_an_object_passes_when_every_cluster_has_it_that_it_is_for(
         let world = World::new();
         let hub = &world.hub;
         let at: At<'_> = (HUB, "clusters.roundhouse.dev", "", C1);
-        let labelled = |labels: &Value| with(cluster_available(), "/metadata/labels", labels.clone());
+        let labelled = |labels: &Value| {
+            let mut cluster = cluster_available();
+            cluster["metadata"]["labels"] = labels.clone();
+            cluster
+        };
         world.put(Some(hub), LEASE, &lease(1));
         world.put(None, at, &labelled(&json!({"region": "east"})));
         world.put(None, APPLICATION, &application(&running()));

@@ -310,9 +310,16 @@ pub(super) fn revision() -> Value {
             "resourcesConfigMap": {"name": "web-v1"}}})
 }
 
-/// A decision that places 2 replicas on these clusters.
+/// A decision that places 2 replicas on these clusters, and gives them to the others beside that.
 pub(super) fn decision(clusters: &[&str], placed: u32) -> Value {
-    let assigned = |name: &&str| json!({"name": name, "rule": "rule-0", "replicas": 2, "quota": "2"});
+    let divided = clusters
+        .iter()
+        .map(|name| json!({"name": name, "rule": "rule-0", "replicas": 2, "quota": "2"}));
+    let others = [C1, "c2", "c3"]
+        .into_iter()
+        .filter(|name| !clusters.contains(name));
+    let others = others.map(|name| json!({"name": name, "rule": "rule-0", "replicas": 2, "duplicate": true}));
+    let assigned: Vec<Value> = divided.chain(others).collect();
     json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Decision",
         "metadata": {"name": "web-step-0", "namespace": "default", "uid": "d"},
         "spec": {"applicationRef": {"namespace": "default", "name": "web", "uid": "a"}, "step": "step-0",
@@ -321,7 +328,7 @@ pub(super) fn decision(clusters: &[&str], placed: u32) -> Value {
                 "workload": {"kind": "Deployment", "namespace": "default", "name": "web"}, "replicas": 2,
                 "placed": placed, "unplaced": [], "rules": [
                     {"rule": "rule-0", "share": "100%", "quota": "2", "seats": 2, "total": 2}],
-                "clusters": clusters.iter().map(assigned).collect::<Vec<_>>()}]}})
+                "clusters": assigned}]}})
 }
 
 /// The Bundle of c1 at this generation.
