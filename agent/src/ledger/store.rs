@@ -364,9 +364,10 @@ mod tests {
     use crate::ledger::{Intentions, intend, is_leaving, remove_all};
     use http_body_util::BodyExt;
     use kube::client::Body;
+    use parking_lot::Mutex;
     use roundhouse_apiserver::Server;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Arc, Mutex};
 
     /// What becomes of writes while a connection is bad.
     #[derive(Clone, Copy)]
@@ -484,9 +485,7 @@ mod tests {
             async move {
                 let (parts, body) = request.into_parts();
                 let body = body.collect().await.unwrap().to_bytes();
-                sent.lock()
-                    .unwrap()
-                    .push(http::Request::from_parts(parts, body.to_vec()));
+                sent.lock().push(http::Request::from_parts(parts, body.to_vec()));
                 let answer = http::Response::builder().body(Body::from(text)).unwrap();
                 Ok::<_, kube::Error>(answer)
             }
@@ -503,7 +502,7 @@ mod tests {
         let mut second = of(&direct);
         second.write(at(&second, 2)).await.unwrap();
         let before = stored(&server).await;
-        let sent: Vec<_> = held.lock().unwrap().drain(..).collect();
+        let sent: Vec<_> = held.lock().drain(..).collect();
         assert_eq!(sent.len(), 2, "{sent:?}");
         for request in sent {
             let answer = direct.send(request.map(Body::from)).await.unwrap();

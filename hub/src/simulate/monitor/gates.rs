@@ -60,10 +60,8 @@ impl Check for Gates {
             if step.phase == StepPhase::Succeeded && !had {
                 found.judges_part(Promise::P7, SUSPEND);
                 let is_approved = goes_on.is_some() && approved.contains(&step.name);
-                if !is_approved
-                    && !(self.wrong && properties.duration.is_some())
-                    && !is_over(step, properties, commit.at)
-                {
+                let is_unknown = self.wrong && properties.duration.is_some();
+                if !(is_approved || is_unknown || is_over(step, properties, commit.at)) {
                     let expected = match properties.duration {
                         Some(duration) => format!("{duration:?} to be over, or somebody to resume the run"),
                         None => "somebody to resume the run".to_owned(),

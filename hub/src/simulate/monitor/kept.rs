@@ -131,7 +131,7 @@ impl Check for Kept {
             if *key.table != *LEASES && self.full.get(&asked.server) == Some(&true) {
                 self.full.remove(&asked.server);
             }
-            self.acknowledged((asked.server.clone(), key), revision);
+            self.acknowledged(&(asked.server.clone(), key), revision);
         }
     }
 
@@ -145,7 +145,7 @@ impl Check for Kept {
         {
             let key = Key::new(&target.table.as_str().into(), namespace, name);
             let version = version.unwrap_or_default();
-            if self.acknowledged((asked.server.clone(), key), version) {
+            if self.acknowledged(&(asked.server.clone(), key), version) {
                 found.judges_part(Promise::P1, "what agents read");
             }
         }
@@ -171,9 +171,9 @@ const MANY: usize = 16;
 
 impl Kept {
     /// Somebody knows of this write: whether that is new, and it may not be lost from now on.
-    fn acknowledged(&mut self, place: Place, revision: u64) -> bool {
+    fn acknowledged(&mut self, place: &Place, revision: u64) -> bool {
         let may_be_unwritten = *place.1.table == *LEASES && self.full.contains_key(&place.0);
-        let Some(known) = self.objects.get_mut(&place) else {
+        let Some(known) = self.objects.get_mut(place) else {
             return false;
         };
         let is_new = known.acknowledged < revision && known.writes.iter().any(|(at, _)| *at == revision);

@@ -12,7 +12,7 @@ use tokio::time::advance;
 const BEGINS: &str = "2026-01-01T00:00:00.000000Z";
 
 /// The run, whose step suspends or has passed, with more of this in it.
-fn run(phase: &str, more: Value) -> Value {
+fn run(phase: &str, more: &Value) -> Value {
     let mut run = json!({"appRevision": "web-v1", "generation": 1, "epoch": 1, "run": 1, "steps": [
         {"name": "gate", "type": "suspend", "phase": phase, "firstExecuteTime": BEGINS}]});
     run.as_object_mut()
@@ -39,19 +39,19 @@ fn suspending(duration: Option<&str>) -> World {
     world.put(
         Some(hub),
         APPLICATION,
-        &run("suspending", json!({"suspend": true})),
+        &run("suspending", &json!({"suspend": true})),
     );
     world
 }
 
 fn passes(world: &World) {
-    world.put(Some(&world.hub), APPLICATION, &run("succeeded", json!({})));
+    world.put(Some(&world.hub), APPLICATION, &run("succeeded", &json!({})));
 }
 
 #[tokio::test(start_paused = true)]
 async fn p7_a_step_that_suspends_passes_by_nobodys_word_but_a_persons() {
-    let resumed = || run("suspending", json!({"suspend": false}));
-    let paused = || run("suspending", json!({"suspend": true, "paused": true}));
+    let resumed = || run("suspending", &json!({"suspend": false}));
+    let paused = || run("suspending", &json!({"suspend": true, "paused": true}));
     let told = "somebody to resume the run; found step gate has passed";
 
     let world = suspending(None);
@@ -64,7 +64,7 @@ async fn p7_a_step_that_suspends_passes_by_nobodys_word_but_a_persons() {
     world.holds();
     // Once: the next run asks anew.
     let anew = |phase: &str| {
-        let mut anew = run(phase, json!({"suspend": phase == "suspending"}));
+        let mut anew = run(phase, &json!({"suspend": phase == "suspending"}));
         anew["status"]["workflow"]["steps"][0]["firstExecuteTime"] = json!("2026-01-01T00:01:00.000000Z");
         anew
     };
@@ -120,7 +120,7 @@ async fn p7_a_step_that_suspends_for_a_time_passes_when_that_is_over() {
     world.put(
         Some(&other()),
         APPLICATION,
-        &run("suspending", json!({"suspend": false})),
+        &run("suspending", &json!({"suspend": false})),
     );
     passes(&world);
     world.holds();
