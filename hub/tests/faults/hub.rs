@@ -209,29 +209,47 @@ fn f05_a_power_cut_loses_nothing_that_was_acknowledged() {
     }
 }
 
-/// Agents read everything anew just before: what they are shown they act on, so that it may not be lost either.
+/// Agents are started just before, and ask for everything: what they are shown they act on, so that it may not be lost either.
 #[test]
 fn f05_a_power_cut_loses_nothing_that_agents_were_shown() {
+    let all: Mutex<Vec<Line>> = Mutex::default();
     let outcomes = good(|seed| {
         let slow = DiskFault::Slow(Duration::from_millis(200));
-        let change = SECOND * 2;
-        let cut = change + Duration::from_millis(220 + 60 * (seed % 15));
-        let reads = cut - Duration::from_millis(10 + 20 * (seed % 5));
-        let script = fleet();
+        let change = SECOND * 3;
+        // Four syncs after the change the hub writes Bundles, and they are on their way to the disk.
+        let millis = |millis: u64| change + Duration::from_millis(millis);
+        let cut = millis(900 + 20 * (seed % 6));
+        let mut script = fleet();
         let names = script.names();
-        let agents = On::all_of(Parties::Agents).to(Side::Hub);
-        script
+        let line = Line::default();
+        script.wires = Some(line.wires());
+        all.lock().push(line);
+        script = script
             .at(Duration::ZERO, Act::for_a_while(Fault::Disk(slow), SECOND * 20))
             .at(change, Act::Apply(with_image(&web(), "web:2")))
-            .at(reads, Act::EndWatches(agents, Ending::Gone))
-            .at(cut, Act::for_a_while(Fault::PowerCut, SECOND * 5))
-            .finally("it runs everywhere", images("web", "web:2", names))
+            .at(cut, Act::for_a_while(Fault::PowerCut, SECOND * 5));
+        for (n, agent) in (0..).zip(["east-1", "east-2", "east-3", "east-4"]) {
+            let begins = millis(820 + 20 * n) - SECOND;
+            script = script.at(begins, Act::for_a_while(Fault::Killed(agent.to_owned()), SECOND));
+        }
+        script.finally("it runs everywhere", images("web", "web:2", names))
     });
-    struck(&outcomes, &[Kind::PowerCut, Kind::WatchEnded]);
+    struck(&outcomes, &[Kind::PowerCut, Kind::AgentKilled]);
     for outcome in outcomes {
         assert!(
             outcome.parts.contains(&(Promise::P1, "what agents read")),
             "{outcome}"
+        );
+    }
+    // What they asked for was still to be synced when the power went, so that they were not answered.
+    for line in &*all.lock() {
+        let sent = line.sent();
+        let mut reads = sent
+            .iter()
+            .filter(|sent| sent.method == Method::GET && sent.ends.who != HUB);
+        assert!(
+            reads.any(|sent| sent.code == 0 && !sent.took.is_zero()),
+            "nobody was about to be answered"
         );
     }
 }
