@@ -28,7 +28,9 @@ pub(super) struct Gates {
 
 impl Check for Gates {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
-        if (&*commit.server, &*commit.key.table) != (HUB, APPLICATIONS) {
+        if (&*commit.server, &*commit.key.table) != (HUB, APPLICATIONS)
+            || !suspends(&commit.key.namespace, model)
+        {
             return;
         }
         let [before, after] =
@@ -43,7 +45,7 @@ impl Check for Gates {
         };
         let revision = after.app_revision.as_deref();
         let revision = revision.and_then(|of| model.revisions.get(&(name.0.clone(), of.into())));
-        let suspends = |step: &StepStatus| {
+        let suspended = |step: &StepStatus| {
             let mut all = revision?.valid.all_steps();
             match &all.find(|valid| valid.name == step.name)?.kind {
                 StepKind::Suspend(properties) => Some(properties),
@@ -52,7 +54,7 @@ impl Check for Gates {
         };
         let approved = self.approved.entry(name).or_default();
         for step in after.all_steps() {
-            let Some(properties) = suspends(step) else {
+            let Some(properties) = suspended(step) else {
                 continue;
             };
             let goes_on = begun(&before, &after, step);
@@ -95,6 +97,15 @@ impl Gates {
             approved.extend(suspended.map(|step| step.name.clone()));
         }
     }
+}
+
+/// Whether any revision of the namespace has a step that suspends.
+fn suspends(namespace: &str, model: &Model) -> bool {
+    let mut own = model.revisions.iter().filter(|((of, _), _)| **of == *namespace);
+    own.any(|(_, revision)| {
+        let mut steps = revision.valid.all_steps();
+        steps.any(|step| matches!(step.kind, StepKind::Suspend(_)))
+    })
 }
 
 /// The same step as it was, if it has not begun anew since.

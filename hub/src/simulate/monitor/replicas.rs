@@ -113,9 +113,12 @@ impl Replicas {
 
     /// A hub writes a Bundle: of every workload it has as many replicas as the Decisions of its revision give to the cluster, or gave.
     fn bundled(&self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        if !commit.by().is_some_and(|who| who.is_hub()) {
+            return;
+        }
         let bundle = commit
             .read::<Bundle>()
-            .filter(|bundle| commit.by().is_some_and(|who| who.is_hub()) && bundle.spec.deletion.is_none());
+            .filter(|bundle| bundle.spec.deletion.is_none());
         let Some(bundle) = bundle else { return };
         let (Some(of), Some(cluster)) = (
             &bundle.spec.application_ref,
