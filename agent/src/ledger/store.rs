@@ -169,7 +169,7 @@ impl Ledger {
             }
             if live.metadata.deletion_timestamp.is_some() {
                 self.spec = spec;
-                self.let_go(live.metadata.uid.as_deref()).await?;
+                self.let_go(&live.metadata).await?;
                 continue;
             }
             let as_it_was = live.spec == spec && has_finalizer(&live.metadata);
@@ -224,7 +224,7 @@ impl Ledger {
                     }
                     let going = |live: &AppliedBundle| live.metadata.deletion_timestamp.is_some();
                     if let Some(live) = live.as_ref().filter(|live| going(live)) {
-                        self.let_go(live.metadata.uid.as_deref()).await?;
+                        self.let_go(&live.metadata).await?;
                         self.stored = None;
                     } else {
                         self.stored = live.map(|live| live.metadata);
@@ -242,11 +242,10 @@ impl Ledger {
     /// It is not removed, or not known to be, or there is another one: it has become [doubtful](Self::is_doubtful).
     pub(crate) async fn remove(&mut self) -> Result<(), CallError> {
         if let Some(stored) = &self.stored {
-            let uid = stored.uid.clone();
             self.doubtful = true;
-            self.let_go(uid.as_deref()).await?;
+            self.let_go(stored).await?;
             let params = DeleteParams::default().preconditions(Preconditions {
-                uid,
+                uid: stored.uid.clone(),
                 resource_version: None,
             });
             found(within(self.timeout, self.api.delete(&self.name, &params)).await)?;
@@ -263,8 +262,9 @@ impl Ledger {
         install::definitions(&self.api.clone().into_client(), self.timeout).await
     }
 
-    async fn let_go(&self, uid: Option<&str>) -> Result<(), CallError> {
-        let patch = match uid {
+    /// Takes the finalizer off this one; another one of its name keeps it.
+    async fn let_go(&self, stored: &ObjectMeta) -> Result<(), CallError> {
+        let patch = match &stored.uid {
             Some(uid) => json!({"metadata": {"uid": uid, "finalizers": null}}),
             None => json!({"metadata": {"finalizers": null}}),
         };
@@ -468,12 +468,7 @@ mod tests {
     /// What a removal asks for, whenever it arrives and whether it is tried again, is about the ledger that was to go.
     #[tokio::test]
     async fn what_removes_a_ledger_and_comes_late_removes_no_other_one_of_its_name() {
-        let server = Server::builder().build();
-        let direct = Client::new(server.service(), "default");
-        for definition in roundhouse_api::crds::member() {
-            let api = Api::all(direct.clone());
-            api.create(&PostParams::default(), &definition).await.unwrap();
-        }
+        let (server, direct, _) = member(Lost::Request).await;
         let mut first = of(&direct);
         first.write(at(&first, 1)).await.unwrap();
         // Everything that it sends is on its way for long.

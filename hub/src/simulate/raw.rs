@@ -53,8 +53,7 @@ fn api_version(manifest: &Value) -> &str {
 
 /// Whether the kinds of this `apiVersion` are built into Kubernetes.
 pub(super) fn is_built_in(api_version: &str) -> bool {
-    let of = api_version;
-    let group = of.split_once('/').map_or("", |(group, _)| group);
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
     BUILT_IN.contains(&group) || group.ends_with(".k8s.io")
 }
 
@@ -129,6 +128,11 @@ pub(super) fn replicas(manifest: &Value) -> Option<u64> {
 pub(super) fn workloads(everywhere: &[Everywhere]) -> impl Iterator<Item = (&Value, u64)> {
     let divided = whole(everywhere).filter(|object| object["kind"].as_str().is_some_and(is_divided));
     divided.filter_map(|object| Some((object, replicas(object)?)))
+}
+
+/// What an element of a list is called.
+pub(super) fn name(element: &Value) -> Option<&str> {
+    element.get("name")?.as_str()
 }
 
 /// The first place in `wanted` that `live` has otherwise.

@@ -50,8 +50,7 @@ impl Check for Absence {
 
 impl Absence {
     fn cluster(&mut self, commit: &Commit, model: &Model) {
-        let was = [commit.before(), commit.after()]
-            .map(|object| serde_json::from_value::<Cluster>(object.clone()).ok());
+        let was = [model.clusters.get(&commit.key.name).cloned(), commit.read()];
         let [before, after] = was.each_ref().map(|cluster| cluster.as_ref().map(facts));
         // What was so when the first application came was seen by everybody.
         if before != after && model.has_applications() {

@@ -1,5 +1,6 @@
 //! Fields of objects, by path.
 
+use crate::simulate::raw::name;
 use roundhouse_api::{
     bundle::ResourceIdentifier,
     names::{annotation, is_bookkeeping},
@@ -83,10 +84,6 @@ fn put<'a>(found: &mut BTreeMap<String, &'a Value>, path: String, value: &'a Val
         }
         value => drop(found.insert(path, value)),
     }
-}
-
-fn name(element: &Value) -> Option<&str> {
-    element.get("name")?.as_str()
 }
 
 /// The paths whose value differs between two objects, or that only one of them has.

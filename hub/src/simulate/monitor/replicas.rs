@@ -111,6 +111,12 @@ impl Replicas {
         }
     }
 
+    /// What a cluster was ever given of a revision.
+    fn given_to(&self, cluster: &str, revision: &Name) -> impl Iterator<Item = &Given> + use<'_> {
+        let own = self.given.get(revision).and_then(|all| all.get(cluster));
+        own.into_iter().flatten()
+    }
+
     /// A hub writes a Bundle: of every workload it has as many replicas as the Decisions of its revision give to the cluster, or gave.
     fn bundled(&self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
         if !commit.by().is_some_and(|who| who.is_hub()) {
@@ -133,27 +139,16 @@ impl Replicas {
         let Some(revision) = model.revisions.get(&name) else {
             return;
         };
-        let mut decided: BTreeSet<&Given> = BTreeSet::new();
-        decided.extend(
-            self.given
-                .get(&name)
-                .and_then(|all| all.get(cluster))
-                .into_iter()
-                .flatten(),
-        );
+        let mut decided: BTreeSet<&Given> = self.given_to(cluster, &name).collect();
         // Of a cluster that goes over from a step which has not come to the revision, that step's share stays until it has.
         let others = model.decisions.iter().filter(|((namespace, _), other)| {
             *namespace == name.0 && other.application_ref.name == of.name && *other.revision != *name.1
         });
-        let before = others.flat_map(|(_, other)| {
+        for (_, other) in others {
             let revision = (name.0.clone(), other.revision.as_str().into());
-            let given = self.given.get(&revision).and_then(|all| all.get(cluster));
-            given
-                .into_iter()
-                .flatten()
-                .filter(|given| given.step == other.step)
-        });
-        decided.extend(before);
+            let before = self.given_to(cluster, &revision);
+            decided.extend(before.filter(|given| given.step == other.step));
+        }
         for (object, _) in raw::workloads(&revision.everywhere) {
             let mut manifests = bundle.spec.workload.manifests.iter();
             let own = manifests.find(|manifest| raw::is_same(object, manifest));
@@ -166,10 +161,7 @@ impl Replicas {
             if !may_be.contains(&is) {
                 let expected = format!(
                     "as many replicas of {} as Decisions of {} give to {cluster}: {may_be:?}",
-                    object
-                        .pointer("/metadata/name")
-                        .and_then(Value::as_str)
-                        .unwrap_or_default(),
+                    called(object),
                     name.1
                 );
                 found.broke(Promise::P6, commit.object(), expected, is.to_string());
@@ -191,6 +183,12 @@ fn sums<'a>(given: impl Iterator<Item = &'a Given>) -> BTreeSet<u64> {
         let all: BTreeSet<u64> = both.collect();
         &(&all | &before) | step
     })
+}
+
+/// What a workload is called.
+fn called(object: &Value) -> &str {
+    let name = object.get("metadata").and_then(raw::name);
+    name.unwrap_or_default()
 }
 
 /// Tells of the sums that are not what they have to be.
@@ -216,10 +214,9 @@ fn asked_for(decision: &DecisionSpec, commit: &Commit, model: &Model) -> Vec<Sum
     let asked = all.map(|(object, asked)| {
         let mut decided = decision.workloads.iter();
         let decided = decided.find(|decided| is_of(object, &decided.workload));
-        let name = object.pointer("/metadata/name").and_then(Value::as_str);
         let what = format!(
             "replicas of {} that {} asks for",
-            name.unwrap_or_default(),
+            called(object),
             decision.revision
         );
         (

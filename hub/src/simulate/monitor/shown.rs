@@ -1,5 +1,6 @@
 //! Whether an object of a member is what a manifest asks for, as far as that can be said whatever the kind.
 
+use crate::simulate::raw::name;
 use serde_json::Value;
 
 /// Fields whose values servers write in another way than people: quantities; and those that they do not keep.
@@ -75,10 +76,6 @@ fn has(wanted: &Value, live: &Value) -> bool {
         (Value::Number(wanted), Value::Number(live)) => wanted.as_f64() == live.as_f64(),
         (wanted, live) => wanted == live,
     }
-}
-
-fn name(element: &Value) -> Option<&str> {
-    element.get("name")?.as_str()
 }
 
 /// Whether the controller of a workload has seen it, and runs as much as it asks for, of the newest; of other kinds nothing is said.

@@ -5,7 +5,7 @@ use super::{
     commit::Commit,
     model::{CLUSTERS, LEASES, Model, REPORTS},
     promise::{Check, Found, Note, Promise},
-    who::{Asked, Target, Who},
+    who::{Asked, Who},
 };
 use crate::simulate::{HUB, trace::Object};
 use http::{Method, StatusCode};
@@ -76,10 +76,7 @@ impl Check for Steady {
             .or_default();
         *asks += 1;
         let lasts = found.at.saturating_sub(since);
-        let lease = asked
-            .target
-            .as_ref()
-            .filter(|target: &&Target| target.table == LEASES);
+        let lease = asked.target.as_ref().filter(|target| target.table == LEASES);
         let again = match lease {
             Some(lease) if lease.name == HUB_LEASE && reads => UNHEARD,
             Some(lease) if lease.name == HUB_LEASE => RENEWED,

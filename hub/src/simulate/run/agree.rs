@@ -1,7 +1,11 @@
 //! Whether the clusters have what their Bundles say, whatever anybody says of it.
 
 use super::{Act, Check, Cue, Look, coherent::incoherent, objects::resource};
-use crate::simulate::{Fleet, HUB, monitor::Monitor, raw::missing};
+use crate::simulate::{
+    Fleet, HUB,
+    monitor::Monitor,
+    raw::{missing, name},
+};
 use kube::{Api, ResourceExt, api::DynamicObject};
 use roundhouse_api::{
     bundle::Bundle,
@@ -228,9 +232,6 @@ fn compare(cluster: &str, wanted: &BTreeMap<Place, &Value>, have: &BTreeMap<Plac
 /// An object without the elements of its lists that are called as none of the manifest is, and the others in the order of the
 /// manifest: a container that somebody has put beside ours is no difference; pure.
 fn without_others(manifest: &Value, live: &Value) -> Value {
-    fn name(element: &Value) -> Option<&str> {
-        element.get("name")?.as_str()
-    }
     match (manifest, live) {
         (Value::Object(manifest), Value::Object(live)) => {
             let field = |(field, value): (&String, &Value)| {

@@ -102,15 +102,14 @@ async fn p5_another_cluster_another_revision_and_a_choice_by_number_move_what_is
     let world = World::delivered();
     let mut limited = revision();
     limited["spec"]["application"]["workflow"]["steps"][0]["properties"]["maxClusters"] = json!(1);
-    let at: At<'_> = (HUB, "applicationrevisions.core.oam.dev", "default", "web-v1");
-    world.put(Some(&world.hub), at, &limited);
+    world.put(Some(&world.hub), REVISION, &limited);
     world.put(Some(&world.hub), DECISION, &decision(&["c2"], 2));
     world.holds();
     // What is decided for another revision may be for others.
     let world = World::delivered();
     let mut next = revision();
     next["metadata"]["name"] = json!("web-v2");
-    world.put(Some(&world.hub), (HUB, at.1, at.2, "web-v2"), &next);
+    world.put(Some(&world.hub), (HUB, REVISION.1, REVISION.2, "web-v2"), &next);
     let mut decision = decision(&["c2"], 2);
     decision["spec"]["revision"] = json!("web-v2");
     world.put(Some(&world.hub), DECISION, &decision);

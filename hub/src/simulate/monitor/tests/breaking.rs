@@ -18,8 +18,6 @@ use std::{
 };
 use tokio::time::advance;
 
-const REVISION: At<'_> = (HUB, "applicationrevisions.core.oam.dev", "default", "web-v1");
-
 fn with(mut object: Value, pointer: &str, value: Value) -> Value {
     *object.pointer_mut(pointer).unwrap() = value;
     object
@@ -1552,7 +1550,6 @@ async fn p7_a_step_of_an_object_passes_when_every_cluster_has_it_that_it_is_for(
             json!([step, placed]),
         )
     };
-    let revision: At<'_> = (HUB, "applicationrevisions.core.oam.dev", "default", "web-v1");
     for (selector, long, has, words) in [
         (json!({"region": "east"}), 100, true, None),
         (
@@ -1572,7 +1569,7 @@ async fn p7_a_step_of_an_object_passes_when_every_cluster_has_it_that_it_is_for(
         east["metadata"]["labels"] = json!({"region": "east"});
         world.put(None, (HUB, "clusters.roundhouse.dev", "", C1), &east);
         world.put(None, APPLICATION, &application(&running()));
-        world.put(Some(hub), revision, &of(selector));
+        world.put(Some(hub), REVISION, &of(selector));
         advance(Duration::from_secs(long)).await;
         if has {
             let at = (HUB, BUNDLE.1, "cluster-c1", "default.web.step.step-0");
@@ -1608,7 +1605,7 @@ async fn p7_a_step_of_an_object_passes_when_every_cluster_has_it_that_it_is_for(
         world.put(Some(hub), LEASE, &lease(1));
         world.put(None, at, &labelled(&json!({"region": "east"})));
         world.put(None, APPLICATION, &application(&running()));
-        world.put(Some(hub), revision, &of(json!({"region": "east"})));
+        world.put(Some(hub), REVISION, &of(json!({"region": "east"})));
         let bundle_at = (HUB, BUNDLE.1, "cluster-c1", "default.web.step.step-0");
         let mut bundle = with(bundle(1), "/spec/workload/manifests", json!([]));
         bundle["metadata"]["name"] = json!(bundle_at.3);

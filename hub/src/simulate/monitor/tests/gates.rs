@@ -34,8 +34,7 @@ fn suspending(duration: Option<&str>) -> World {
         0,
         json!({"name": "gate", "type": "suspend", "properties": properties}),
     );
-    let at: At<'_> = (HUB, "applicationrevisions.core.oam.dev", "default", "web-v1");
-    world.put(Some(hub), at, &revision);
+    world.put(Some(hub), REVISION, &revision);
     world.put(
         Some(hub),
         APPLICATION,

@@ -51,6 +51,7 @@ pub(super) type At<'a> = (&'a str, &'a str, &'a str, &'a str);
 
 pub(super) const C1: &str = "c1";
 pub(super) const APPLICATION: At<'_> = (HUB, "applications.core.oam.dev", "default", "web");
+pub(super) const REVISION: At<'_> = (HUB, "applicationrevisions.core.oam.dev", "default", "web-v1");
 pub(super) const DECISION: At<'_> = (HUB, "decisions.roundhouse.dev", "default", "web-step-0");
 pub(super) const BUNDLE: At<'_> = (HUB, "bundles.roundhouse.dev", "cluster-c1", "default.web");
 pub(super) const LEASE: At<'_> = (
@@ -111,11 +112,7 @@ impl World {
             );
         }
         world.put(None, APPLICATION, &application(&running()));
-        world.put(
-            Some(hub),
-            (HUB, "applicationrevisions.core.oam.dev", "default", "web-v1"),
-            &revision(),
-        );
+        world.put(Some(hub), REVISION, &revision());
         world.put(Some(hub), DECISION, &decision(&[C1], 2));
         world.put(Some(hub), BUNDLE, &bundle(1));
         world.put(Some(&agent()), LEDGER, &ledger(1));
