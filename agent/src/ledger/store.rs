@@ -236,19 +236,21 @@ impl Ledger {
         Err(CallError::Timeout(self.timeout))
     }
 
-    /// Removes it: nothing of the bundle is left. Whenever the requests arrive, they remove no other ledger of its name.
+    /// Removes it: nothing of the bundle is left. Whenever the requests arrive, they remove no other ledger of its name, nor this one
+    /// where it says something else by then: a member that was put back has objects again, and the ledger that tells of them.
     ///
     /// # Errors
     /// It is not removed, or not known to be, or there is another one: it has become [doubtful](Self::is_doubtful).
     pub(crate) async fn remove(&mut self) -> Result<(), CallError> {
         if let Some(stored) = &self.stored {
             self.doubtful = true;
-            self.let_go(stored).await?;
-            let params = DeleteParams::default().preconditions(Preconditions {
-                uid: stored.uid.clone(),
-                resource_version: None,
-            });
-            found(within(self.timeout, self.api.delete(&self.name, &params)).await)?;
+            if let Some(left) = self.let_go(stored).await? {
+                let params = DeleteParams::default().preconditions(Preconditions {
+                    uid: left.uid,
+                    resource_version: left.resource_version,
+                });
+                found(within(self.timeout, self.api.delete(&self.name, &params)).await)?;
+            }
             self.doubtful = false;
         }
         self.stored = None;
@@ -262,12 +264,13 @@ impl Ledger {
         install::definitions(&self.api.clone().into_client(), self.timeout).await
     }
 
-    /// Takes the finalizer off this one; another one of its name keeps it.
-    async fn let_go(&self, stored: &ObjectMeta) -> Result<(), CallError> {
-        let patch = match &stored.uid {
-            Some(uid) => json!({"metadata": {"uid": uid, "finalizers": null}}),
-            None => json!({"metadata": {"finalizers": null}}),
-        };
+    /// Takes the finalizer off this version of it; any other one, and another ledger of its name, keeps it. What is there afterwards.
+    async fn let_go(&self, stored: &ObjectMeta) -> Result<Option<ObjectMeta>, CallError> {
+        let patch = json!({"metadata": {
+            "uid": stored.uid,
+            "resourceVersion": stored.resource_version,
+            "finalizers": null,
+        }});
         let params = PatchParams {
             field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
@@ -277,8 +280,7 @@ impl Ledger {
             self.api.patch(&self.name, &params, &Patch::Merge(&patch)),
         )
         .await;
-        found(patched)?;
-        Ok(())
+        Ok(found(patched)?.map(|left| left.metadata))
     }
 
     /// What is obeyed from here on, whether or not the write that says so is answered: what is written next does not go
@@ -465,9 +467,11 @@ mod tests {
         }
     }
 
-    /// What a removal asks for, whenever it arrives and whether it is tried again, is about the ledger that was to go.
+    /// What a removal asks for, whenever it arrives and whether it is tried again, is about the ledger that was to go, as it was
+    /// then: one that is put back tells of objects that are there again.
     #[tokio::test]
-    async fn what_removes_a_ledger_and_comes_late_removes_no_other_one_of_its_name() {
+    async fn what_removes_a_ledger_and_comes_late_removes_no_other_one_of_its_name_nor_one_that_was_put_back()
+    {
         let (server, direct, _) = member(Lost::Request).await;
         let mut first = of(&direct);
         first.write(at(&first, 1)).await.unwrap();
@@ -493,17 +497,24 @@ mod tests {
             Duration::from_secs(5),
         );
         going.remove().await.unwrap();
-        first.remove().await.unwrap();
-        let mut second = of(&direct);
-        second.write(at(&second, 2)).await.unwrap();
-        let before = stored(&server).await;
         let sent: Vec<_> = held.lock().drain(..).collect();
         assert_eq!(sent.len(), 2, "{sent:?}");
-        for request in sent {
-            let answer = direct.send(request.map(Body::from)).await.unwrap();
-            assert!(answer.status().is_client_error(), "{}", answer.status());
+        // First it is the same one, and says something else; then it is another one.
+        first.write(at(&first, 2)).await.unwrap();
+        for is_another in [false, true] {
+            if is_another {
+                first.remove().await.unwrap();
+                let mut second = of(&direct);
+                second.write(at(&second, 2)).await.unwrap();
+            }
+            let before = stored(&server).await;
+            for request in sent.clone() {
+                let answer = direct.send(request.map(Body::from)).await.unwrap();
+                assert!(answer.status().is_client_error(), "{}", answer.status());
+            }
+            assert_eq!(stored(&server).await, before);
         }
-        assert_eq!(stored(&server).await, before);
+        let before = stored(&server).await;
         // Who meant the other one looks at what there is, and then it may go.
         let mut mistaken = Ledger::new(
             direct.clone(),

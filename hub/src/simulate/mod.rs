@@ -19,5 +19,5 @@ use clock::begins;
 pub(crate) use harness::member_spec;
 pub use harness::{
     Answer, AnswerBody, Clocks, Configure, Ends, Fleet, FleetOptions, HUB, HarnessError, MemberSpec,
-    OTHER_HUB, Overdue, SOMEBODY, Standing, Stores, Through, WORKLOADS, Wire, Wires,
+    OTHER_HUB, Overdue, SOMEBODY, Sent, Standing, Stores, Through, WORKLOADS, Wire, Wires,
 };

@@ -8,13 +8,13 @@ use super::{
     rule::{watches, writes},
     stream::watched,
 };
-use crate::simulate::{Answer, Ends, Overdue, Wire};
+use crate::simulate::{Answer, Ends, Overdue, Sent, Wire};
 use bytes::Bytes;
 use http::Request;
 use std::{future::pending, sync::Arc};
 use tokio::{
     sync::oneshot,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tower::BoxError;
 
@@ -33,8 +33,9 @@ pub(super) async fn carry(
     ends: Ends,
     life: Arc<Life>,
     wire: Wire,
-    request: Request<Bytes>,
+    mut request: Request<Bytes>,
 ) -> Answer {
+    request.extensions_mut().insert(Sent(Instant::now()));
     let (writing, watching) = (writes(&request), watches(&request));
     if life.is_over() || life.comes_to(When::BeforeRequest, writing) {
         return pending().await;

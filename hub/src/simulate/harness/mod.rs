@@ -16,7 +16,7 @@ pub(crate) use fleet::member_spec;
 pub use options::{
     Clocks, Configure, FleetOptions, HUB, MemberSpec, OTHER_HUB, SOMEBODY, Stores, Through, WORKLOADS,
 };
-pub use wire::{Answer, AnswerBody, Ends, Overdue, Wire, Wires};
+pub use wire::{Answer, AnswerBody, Ends, Overdue, Sent, Wire, Wires};
 
 use crate::words;
 

@@ -6,7 +6,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
 use std::{fmt, sync::Arc, time::Duration};
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 use tower::{BoxError, service_fn};
 
@@ -40,6 +40,10 @@ impl fmt::Display for Ends {
 /// answer, and goes by what was so then.
 #[derive(Debug, Clone, Copy)]
 pub struct Overdue(pub Duration);
+
+/// Among the extensions of a request: when it was sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent(pub Instant);
 
 /// The body of an answer: whole, or the lines of a watch as they come.
 pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;

@@ -241,9 +241,17 @@ fn told(commit: &Commit, model: &Model, found: &mut Found<'_>) {
     }
 }
 
-/// An agent reports that nothing of a Bundle is left: nothing is that it marked as this Bundle's.
+/// An agent reports that nothing of a Bundle is left: nothing is that it marked as this Bundle's. What a member that is put back has
+/// again it may not have seen where its report was under way already.
 fn cleaned(commit: &Commit, held: &Held, model: &Model, found: &mut Found<'_>) {
     let member = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
+    let under_way = commit
+        .asked
+        .as_ref()
+        .map_or(Duration::ZERO, |asked| asked.under_way);
+    if model.is_put_back_since(member, commit.at.saturating_sub(under_way)) {
+        return;
+    }
     let manifests = held.all_contents().flat_map(|content| &content.manifests);
     let carried: BTreeSet<_> = manifests.filter_map(|(object, _)| object.as_ref()).collect();
     found.judges_part(Promise::P7, "what agents report to be gone");

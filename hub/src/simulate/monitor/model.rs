@@ -290,6 +290,8 @@ pub(super) struct Model {
     pub(super) stored: BTreeMap<(Arc<str>, Key), Record>,
     /// Every object that was there once: a backup may bring it back.
     gone: BTreeSet<(Arc<str>, Key)>,
+    /// When a member was put back last.
+    put_back: BTreeMap<Arc<str>, Duration>,
     /// Since when agents are cut off, by cluster.
     pub(super) cut: BTreeMap<Arc<str>, Duration>,
     /// Since when namespaces of the hub go, or are gone.
@@ -414,6 +416,7 @@ impl Model {
                         .for_each(|content| content.reports.clear());
                 }
             }
+            Note::Restored(member) => drop(self.put_back.insert(member.clone(), at)),
             Note::Quiet
             | Note::Busy
             | Note::Silenced(_)
@@ -422,7 +425,6 @@ impl Model {
             | Note::NoRoom(_)
             | Note::Room(_)
             | Note::Reopened { .. }
-            | Note::Restored(_)
             | Note::Fault { .. }
             | Note::Gauge { .. } => {}
         }
@@ -480,6 +482,11 @@ impl Model {
             **forgotten && &*key.table != LEDGERS && self.ledger_of(server, key).is_none()
         });
         own.map(|((_, key), _)| key)
+    }
+
+    /// Whether what a member has was put back since a moment.
+    pub(super) fn is_put_back_since(&self, member: &str, moment: Duration) -> bool {
+        self.put_back.get(member).is_some_and(|at| *at >= moment)
     }
 
     /// Whether an object of a member is there by a request of its agent that came late or once more.

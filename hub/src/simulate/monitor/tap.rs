@@ -4,7 +4,7 @@ use super::{
     Monitor,
     who::{Asked, Who, on_behalf_of},
 };
-use crate::simulate::{AnswerBody, Ends, HUB, Overdue, SOMEBODY, WORKLOADS, Wire, Wires};
+use crate::simulate::{AnswerBody, Ends, HUB, Overdue, SOMEBODY, Sent, WORKLOADS, Wire, Wires};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
@@ -28,6 +28,7 @@ impl Monitor {
         let (monitor, who) = (self.clone(), self.who(ends));
         Wire::new(move |request: Request<Bytes>| {
             let overdue = request.extensions().get().map(|Overdue(by)| *by);
+            let sent = request.extensions().get().map(|Sent(at)| at.elapsed());
             let mut asked = Asked::new(
                 who.clone(),
                 &server,
@@ -36,6 +37,7 @@ impl Monitor {
                 request.body().clone(),
             );
             asked.overdue = overdue;
+            asked.under_way = overdue.or(sent).unwrap_or_default();
             let (asked, monitor) = (Arc::new(asked), monitor.clone());
             let mut answer = on_behalf_of(&asked, || wire.send(request));
             async move {

@@ -122,6 +122,8 @@ pub struct Asked {
     pub target: Option<Target>,
     /// It arrived when whoever asked may have waited no longer, so long after it was sent, and goes by what was so then.
     pub overdue: Option<Duration>,
+    /// How long before it arrived it was sent, whether or not anybody waits.
+    pub under_way: Duration,
     body: Bytes,
     parsed: OnceLock<Option<Value>>,
     /// What was written for it, and the revisions.
@@ -139,6 +141,7 @@ impl Asked {
             query: uri.query().unwrap_or_default().to_owned(),
             target: Target::of(uri.path()),
             overdue: None,
+            under_way: Duration::ZERO,
             body,
             parsed: OnceLock::new(),
             written: Mutex::default(),

@@ -1455,6 +1455,28 @@ fn p7_an_agent_that_reports_to_have_cleaned_up_what_is_still_there_is_told() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn p7_what_a_member_has_again_since_a_report_was_sent_is_not_in_it() {
+    let (ours, _) = marked_and_free();
+    // How long after the member was put back the report arrives, and whether it was a minute under way.
+    for (after, late, holds) in [(20, true, true), (20, false, false), (90, true, false)] {
+        let world = World::delivered();
+        let goes = with_deletion(bundle(2), Deletion::GARBAGE_COLLECTION);
+        world.put(None, BUNDLE, &goes);
+        world.remove(None, DEPLOYMENT);
+        advance(Duration::from_secs(100)).await;
+        world.note(&Note::Restored(C1.into()));
+        world.put(None, DEPLOYMENT, &ours);
+        advance(Duration::from_secs(after)).await;
+        world.overdue.store(late, Ordering::Relaxed);
+        world.put(Some(&agent()), BUNDLE, &with_report(goes, 2, "Cleaned"));
+        match holds {
+            true => world.holds(),
+            false => world.breaks(Promise::P7, BUNDLE, "found deployments.apps default/web is there"),
+        }
+    }
+}
+
 /// An application of one step that places and one that waits, on c1 and c2; of c2 only, `ready` says whether it has reported so.
 fn waiting(until: &Value, wait: &str, ready: bool) -> World {
     let world = World::delivered();

@@ -211,6 +211,7 @@ impl World {
             .overdue
             .load(Ordering::Relaxed)
             .then_some(Duration::from_secs(60));
+        asked.under_way = asked.overdue.unwrap_or_default();
         let asked = Arc::new(asked);
         self.monitor.asked(&asked);
         asked
