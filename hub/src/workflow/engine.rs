@@ -24,6 +24,7 @@ const MAX_MESSAGE: usize = 1024;
 pub fn advance(spec: &Spec, status: &Status, evidence: &Evidence, now: Timestamp) -> (Status, Vec<Effect>) {
     let mut run = Run::of(spec, status, evidence, now);
     run.unsay_unknown();
+    run.begin_by_now();
     match Command::read(spec, status) {
         Command::Start => run.begin(),
         Command::RestartFrom(step) => {
@@ -264,7 +265,7 @@ impl Run<'_> {
 }
 
 /// Visits every step, also those in groups.
-fn each(workflow: &mut WorkflowStatus, visit: impl Fn(&mut StepStatus)) {
+pub(super) fn each(workflow: &mut WorkflowStatus, visit: impl Fn(&mut StepStatus)) {
     for step in &mut workflow.steps {
         visit(step);
         step.sub_steps.iter_mut().for_each(&visit);

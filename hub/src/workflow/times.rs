@@ -1,12 +1,28 @@
-//! Times of steps: their end, and when to look again.
+//! Times of steps: their beginning and end, and when to look again.
 
-use super::{run::Run, spec::At};
+use super::{engine::each, run::Run, spec::At};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use roundhouse_api::application::{StepPhase, StepReason, StepStatus};
 use std::time::Duration;
 
+/// By so much two clocks may be off that are in step.
+const IN_STEP: Duration = Duration::from_secs(10);
+
 impl Run<'_> {
+    /// A step that began later than now begins now: the hub that wrote so had a fast clock, or this one was started with a slow
+    /// one. So what has a time takes no longer than that from here on.
+    pub(super) fn begin_by_now(&mut self) {
+        let (now, latest) = (self.now, later(self.now, IN_STEP));
+        each(&mut self.workflow, |state| {
+            let is_over = state.is_over();
+            let began = state.first_execute_time.as_mut();
+            if let Some(began) = began.filter(|began| !is_over && began.0 > latest) {
+                *began = MicroTime(now);
+            }
+        });
+    }
+
     /// Ends a step whose time is up, and with a group the steps in it; `true` if it was.
     pub(super) fn time_out(&mut self, at: At) -> bool {
         let (Some(step), Some(state)) = (self.spec.at(at), self.seen(at)) else {

@@ -163,6 +163,33 @@ fn f15_a_pause_lasts_as_long_under_the_hub_that_takes_over_whatever_its_clock_sa
 }
 
 #[test]
+fn f15_a_pause_takes_no_longer_than_its_time_under_a_hub_that_is_started_with_a_slow_clock() {
+    let outcomes = good(|seed| {
+        let mut dice = Dice::new(seed, "f15");
+        let slow = i64::try_from(after(&mut dice, 60_000, HOUR).as_millis()).unwrap();
+        let slow = Fault::Clock(HUB.to_owned(), SignedDuration::from_millis(-slow));
+        let script = Script::of_regions(3, &["east", "west"]).with(with_a_pause());
+        let mut script = script.then(Act::wait(
+            "the pause begins",
+            step("web", "pause", &[StepPhase::Suspending]),
+        ));
+        let at = after(&mut dice, 5_000, 30_000);
+        let killed = Fault::Killed(HUB.to_owned());
+        let lasting = after(&mut dice, 15_000, 60_000);
+        script = script
+            .at(at, Act::for_a_while(killed, SECOND * 10))
+            .at(at + SECOND, Act::for_a_while(slow, lasting));
+        for n in 1..20 {
+            let goes_on = step("web", "pause", &[StepPhase::Suspending]);
+            script = script.at(SECOND * 5 * n, Act::check("the pause goes on", goes_on));
+        }
+        let over = step("web", "pause", &[StepPhase::Succeeded]);
+        script.at(at + SECOND * 120, Act::check("it is over in time", over))
+    });
+    struck(&outcomes, &[Kind::ClockJump, Kind::HubKilled]);
+}
+
+#[test]
 fn f15_agents_that_renew_are_heard_of_whatever_the_clock_of_the_hub_says() {
     let outcomes = good(|seed| {
         let mut dice = Dice::new(seed, "f15");

@@ -57,7 +57,7 @@ impl Check for Gates {
             let Some(properties) = suspended(step) else {
                 continue;
             };
-            let goes_on = begun(&before, &after, step);
+            let goes_on = begun(&before, &after, step, self.wrong);
             let had = goes_on.is_some_and(|was| was.phase == StepPhase::Succeeded);
             if step.phase == StepPhase::Succeeded && !had {
                 found.judges_part(Promise::P7, SUSPEND);
@@ -108,16 +108,18 @@ fn suspends(namespace: &str, model: &Model) -> bool {
     })
 }
 
-/// The same step as it was, if it has not begun anew since.
+/// The same step as it was, if it has not begun anew since: by `wrong` clocks it may have begun at another time.
 fn begun<'a>(
     before: &'a WorkflowStatus,
     after: &WorkflowStatus,
     step: &StepStatus,
+    wrong: bool,
 ) -> Option<&'a StepStatus> {
     let was = before
         .step(&step.name)
-        .filter(|_| before.app_revision == after.app_revision)?;
-    (was.first_execute_time == step.first_execute_time && was.first_execute_time.is_some()).then_some(was)
+        .filter(|was| before.app_revision == after.app_revision && was.first_execute_time.is_some())?;
+    let taken_back = wrong && step.first_execute_time < was.first_execute_time;
+    (was.first_execute_time == step.first_execute_time || taken_back).then_some(was)
 }
 
 /// Whether the time of a step is over by a clock that is right.

@@ -353,6 +353,38 @@ fn a_suspension_ends_after_its_time_also_beside_others() {
 }
 
 #[test]
+fn what_began_later_than_now_takes_its_time_from_now_on() {
+    let steps = json!([
+        group(&[
+            json!({"name": "s", "type": "suspend", "properties": {"duration": "1m"}}),
+            with(region("b"), "timeout", json!("2m")),
+        ]),
+        region("c"),
+    ]);
+    for (back, left) in [(3600, 60), (11, 60), (9, 69), (0, 60)] {
+        let mut flow = Flow::new(&steps);
+        let suspends = "WorkflowSuspending group:running(s:suspending b:running) c:pending";
+        assert_eq!(flow.settle(), suspends);
+        flow.now = t0() - SignedDuration::from_secs(back);
+        assert_eq!(flow.settle(), suspends);
+        // The same moment once more changes nothing.
+        let before = flow.status.clone();
+        assert_eq!(flow.settle(), suspends);
+        assert_eq!(flow.status, before);
+        assert_eq!(flow.after(left - 1), suspends, "back by {back} s");
+        assert_eq!(
+            flow.after(1),
+            "RunningWorkflow group:running(s:succeeded b:running) c:pending",
+            "back by {back} s"
+        );
+        assert_eq!(
+            flow.after(60),
+            "WorkflowFailed group:failed/Timeout(s:succeeded b:failed/Timeout) c:skipped"
+        );
+    }
+}
+
+#[test]
 fn a_person_pauses_all_steps_and_their_time_goes_on() {
     let mut flow = Flow::new(&json!([group(&[
         region("a"),
