@@ -1,6 +1,7 @@
 //! Numbers, lists, fractions, taints, requirements and ties as people read them.
 
 use crate::placement::NotChosen;
+use jiff::SignedDuration;
 use roundhouse_api::placement::{Operator, Requirement, Taint, Toleration, TolerationOperator};
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -125,6 +126,12 @@ pub fn time(duration: Duration) -> String {
     }
 }
 
+/// By how much a clock is off: `1h30m fast` or `1h30m slow`.
+pub fn off(fast: SignedDuration) -> String {
+    let which = if fast.is_negative() { "slow" } else { "fast" };
+    format!("{} {which}", time(fast.unsigned_abs()))
+}
+
 /// A command on an application, as it can be typed: `resume` or `restart` with the application behind it.
 pub fn command(verb: &str, namespace: &str, application: &str) -> String {
     match namespace {
@@ -231,6 +238,13 @@ pub fn unplaced(code: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_is_fast_or_slow() {
+        for (fast, expected) in [(5400, "1h30m fast"), (-61, "1m1s slow"), (0, "0s fast")] {
+            assert_eq!(off(SignedDuration::from_secs(fast)), expected);
+        }
+    }
 
     #[test]
     fn names_with_numbers_are_in_the_order_in_which_people_count() {

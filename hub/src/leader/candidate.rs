@@ -6,7 +6,7 @@ use super::{
     lease::{self, LEASE, Record},
     skew::Skew,
 };
-use crate::{steady::Steady, writes};
+use crate::{steady::Steady, words, writes};
 use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
 use kube::{
@@ -107,8 +107,9 @@ impl Candidate {
                             if let Some(ahead) = skew.ahead() {
                                 tracing::warn!(
                                     identity = self.election.identity,
-                                    "the clock of this hub is {ahead:#} ahead of that of the hub which led before: what waits for a \
-                                     time goes by that one for an hour"
+                                    "the clock of this hub is {}, by that of the hub which led before: what waits for a time goes \
+                                     by that one for an hour",
+                                    words::off(ahead)
                                 );
                                 self.clock.is_ahead(ahead);
                             }

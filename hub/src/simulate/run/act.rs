@@ -306,7 +306,7 @@ impl fmt::Display for Fault {
             Fault::Partition(clusters) => {
                 write!(f, "cut off from the hub: {}", words::listed(clusters, NAMED))
             }
-            Fault::Clock(who, fast) => write!(f, "the clock of {who} is fast by {fast:#}"),
+            Fault::Clock(who, fast) => write!(f, "the clock of {who} is {}", words::off(*fast)),
             Fault::Disk(fault) => write!(f, "the hub's disk: {fault:?}"),
             Fault::Pause(who) => write!(f, "{who} is held still"),
             Fault::Stopped(who) => write!(f, "{who} is stopped"),

@@ -200,7 +200,7 @@ impl Stage {
                 self.overlaps.begin(&format!("clock of {who}"));
                 self.skews.set(who, *fast);
                 self.seen.note(Kind::ClockJump);
-                self.trace(who, CLOCK, &format!("fast by {fast:#}"));
+                self.trace(who, CLOCK, &words::off(*fast));
                 Later::Right(who.clone())
             }
             Fault::Disk(fault) => {

@@ -105,7 +105,7 @@ async fn p7_a_step_that_suspends_for_a_time_passes_when_that_is_over() {
             world.note(&Note::Fault {
                 server: HUB.into(),
                 party: CLOCK.into(),
-                what: "fast by 1h".to_owned(),
+                what: "1h fast".to_owned(),
             });
         }
         advance(Duration::from_secs(after)).await;
