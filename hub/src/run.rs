@@ -109,6 +109,9 @@ pub async fn run(
             gate: gate.clone(),
         }) as Arc<dyn Executor>);
     }
+    // Of this process: what an earlier one sent is not known to it.
+    let making = application::Making::default();
+    application.making = making.clone();
     let controllers = CancellationToken::new();
     // What they decide is by times that both store; a machine whose clock is put wrong decides nothing else for it.
     let steady = Steady::of(clock.clone());
@@ -123,6 +126,7 @@ pub async fn run(
         gated.clone(),
         options.cluster.clone(),
         options.application.metrics.clone(),
+        making,
         leading.clone(),
         steady.clone(),
         controllers.clone(),

@@ -299,17 +299,19 @@ impl Writer<'_> {
             };
             Ok((after.metadata.resource_version.clone(), Observed::of(after)))
         };
-        let call = AbortOnDropHandle::new(tokio::spawn(call));
-        let answer = call.map(|ended| ended.unwrap_or_else(|error| Err(kube::Error::Service(error.into()))));
+        let send = || {
+            let call = AbortOnDropHandle::new(tokio::spawn(call));
+            call.map(|ended| ended.unwrap_or_else(|error| Err(kube::Error::Service(error.into()))))
+        };
         let answer = match &before {
             Some(before) => {
                 let is_another = |(after, _): &(Option<String>, _)| after.as_deref() != Some(before);
                 let bundle = (namespace, name, before.as_str());
-                self.watched(bundle, is_another, answer).await
+                self.watched(bundle, is_another, send()).await
             }
             None => {
                 let unanswered = self.cache.unanswered();
-                unanswered.watch_new(self.key, (namespace, name), answer).await
+                unanswered.watch_new(self.key, (namespace, name), send).await
             }
         };
         match answer {

@@ -12,7 +12,12 @@ mod tests;
 
 pub(super) use bundles::application_of;
 
-use super::{Key, fleet::Fleet, placements::StoredPlacement, unanswered::Unanswered};
+use super::{
+    Key,
+    fleet::Fleet,
+    placements::StoredPlacement,
+    unanswered::{Making, Unanswered},
+};
 use crate::{
     dispatch::Observed,
     fleet::Counts,
@@ -214,6 +219,12 @@ impl Cache {
             leading,
             ..Cache::default()
         }
+    }
+
+    /// One that shares what is to be made.
+    pub(super) fn sharing(self, making: Making) -> Cache {
+        let unanswered = Unanswered::sharing(making);
+        Cache { unanswered, ..self }
     }
 
     /// Counts watches of this kind that break, or are given up.

@@ -1,7 +1,7 @@
 //! The shell: watches feed the queue, passes run beside one another, failures back off.
 
 use super::{
-    Key,
+    Key, Making,
     cache::Cache,
     error::PassError,
     events::{Recorder, record},
@@ -73,6 +73,8 @@ pub struct ApplicationOptions {
     pub tenancy: Tenancy,
     /// Who is told what decisions follow from.
     pub witness: Option<Witness>,
+    /// What is told to who removes the namespaces of clusters.
+    pub making: Making,
 }
 
 impl std::fmt::Debug for ApplicationOptions {
@@ -100,6 +102,7 @@ impl Default for ApplicationOptions {
             executor: None,
             tenancy: Tenancy::default(),
             witness: None,
+            making: Making::default(),
         }
     }
 }
@@ -113,7 +116,8 @@ pub async fn run(
     clock: SharedClock,
     shutdown: CancellationToken,
 ) {
-    let cache = Arc::new(Cache::new(options.metrics.clone(), leading.clone()));
+    let cache = Cache::new(options.metrics.clone(), leading.clone());
+    let cache = Arc::new(cache.sharing(options.making.clone()));
     let queue = Arc::new(Queue::default());
     read_levels(&options.metrics, &cache, &queue, &leading);
     let ready = CancellationToken::new();

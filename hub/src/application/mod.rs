@@ -68,6 +68,7 @@ pub use error::PassError;
 pub use foresee::{Foreseen, ForeseenDecision, Proposal, Snapshot, Unforeseen, foresee, understand};
 pub use objects::ForeseenObject;
 pub(crate) use placing::looking;
+pub use unanswered::Making;
 pub use witness::{Decided, Said, Witness};
 
 /// Namespace and name.

@@ -1,7 +1,8 @@
 //! Unanswered: writes of Bundles that nobody has answered. Such a write may arrive minutes later, and is done then if nobody has
 //! written the Bundle since: the removal from a cluster that has its place back, or new content for a cluster whose turn
 //! another one has got. So before anything else is decided about the application, the Bundle is given another version than the
-//! write names. One that is to be made has no version to be given: an application that is deleted waits for it instead.
+//! write names. One that is to be made has no version to be given: an application that is deleted, and a cluster that leaves, wait
+//! for it instead.
 //!
 //! What a hub sent before it was killed is not known to the next one. Of two writes of one version the API server does one.
 
@@ -9,14 +10,18 @@ use super::{Key, bundles::Writer, error::PassError};
 use crate::{dispatch::Observed, leader::NotLeading};
 use futures::{StreamExt, stream};
 use kube::{Api, Error};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use roundhouse_api::{
     bundle::Bundle,
     late::{ARRIVES_WITHIN, is_decided},
     names::annotation,
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::time::Instant;
 
 /// How long the fence of one Bundle may take.
@@ -62,20 +67,56 @@ impl<T> Open<T> {
         before
     }
 
-    /// What there is of an application, without what can arrive no more.
-    fn of<R>(
-        &self,
-        application: &Key,
-        at: impl Fn(&T) -> Instant,
-        take: impl FnOnce(&BTreeMap<Key, T>) -> R,
-    ) -> Option<R> {
+    /// What there is, without what can arrive no more.
+    fn present(&self, at: impl Fn(&T) -> Instant) -> MutexGuard<'_, BTreeMap<Key, BTreeMap<Key, T>>> {
         let mut all = self.0.lock();
         all.retain(|_, sent| {
             sent.retain(|_, what| at(what).elapsed() < ARRIVES_WITHIN);
             !sent.is_empty()
         });
-        all.get(application).map(take)
+        all
     }
+}
+
+/// Bundles that were to be made, and when, shared with who removes the namespaces of clusters that leave: in one that goes nothing is
+/// made that its agent could not be asked to let go any more.
+#[derive(Debug, Clone, Default)]
+pub struct Making(Arc<Made>);
+
+#[derive(Debug, Default)]
+struct Made {
+    sent: Open<Instant>,
+    /// Namespaces in which nothing is made any more.
+    closed: Mutex<BTreeSet<String>>,
+}
+
+/// Nothing was sent.
+#[derive(Debug, thiserror::Error)]
+#[error("the cluster of namespace {0} leaves: nothing is made in it any more")]
+struct Closed(String);
+
+impl Making {
+    /// From now on nothing is made in this namespace; for how long something may yet be that was to be made before.
+    pub(crate) fn close(&self, namespace: &str) -> Option<Duration> {
+        self.0.closed.lock().insert(namespace.to_owned());
+        let sent = self.0.sent.present(|at| *at);
+        let all = sent.values().flatten();
+        let last = all
+            .filter(|((of, _), _)| of == namespace)
+            .map(|(_, at)| *at)
+            .max();
+        last.map(remaining)
+    }
+
+    /// Bundles may be made in this namespace again.
+    pub(crate) fn open(&self, namespace: &str) {
+        self.0.closed.lock().remove(namespace);
+    }
+}
+
+/// For how long what was sent then may arrive.
+fn remaining(sent: Instant) -> Duration {
+    ARRIVES_WITHIN.saturating_sub(sent.elapsed())
 }
 
 /// What has no answer, by the application that it is for.
@@ -83,11 +124,19 @@ impl<T> Open<T> {
 pub(super) struct Unanswered {
     /// Writes that name a version.
     writes: Open<Write>,
-    /// Bundles that were to be made, and when.
-    new: Open<Instant>,
+    /// Bundles that were to be made.
+    new: Making,
 }
 
 impl Unanswered {
+    /// One that shares what is to be made.
+    pub(super) fn sharing(new: Making) -> Unanswered {
+        Unanswered {
+            new,
+            ..Unanswered::default()
+        }
+    }
+
     /// Sends a write of a Bundle that names its version. It counts as unanswered from its beginning, so also if nobody waits
     /// for it any more, until somebody who decides about it has answered. `is_another` says of an answer whether the Bundle has
     /// another version by it.
@@ -111,28 +160,33 @@ impl Unanswered {
         answer
     }
 
-    /// Sends a Bundle that is to be made. Once it was not answered it may be made for ten minutes, as often as it is not there.
-    pub(super) async fn watch_new<T>(
+    /// Sends a Bundle that is to be made, unless its cluster leaves. Once it was not answered it may be made for ten minutes, as often
+    /// as it is not there.
+    pub(super) async fn watch_new<T, R: Future<Output = Result<T, Error>>>(
         &self,
         application: &Key,
         (namespace, name): (&str, &str),
-        request: impl Future<Output = Result<T, Error>>,
+        request: impl FnOnce() -> R,
     ) -> Result<T, Error> {
         let bundle = (namespace.to_owned(), name.to_owned());
-        let before = self.new.set(application, &bundle, Some(Instant::now()));
-        let answer = request.await;
+        let Made { sent, closed } = &*self.new.0;
+        // It is told before it is asked whether it may be sent, as who closes asks in the other order.
+        let before = sent.set(application, &bundle, Some(Instant::now()));
+        if closed.lock().contains(namespace) {
+            sent.set(application, &bundle, before);
+            return Err(Error::Service(Box::new(Closed(namespace.to_owned()))));
+        }
+        let answer = request().await;
         if !answer.as_ref().is_err_and(is_undecided) {
-            self.new.set(application, &bundle, before);
+            sent.set(application, &bundle, before);
         }
         answer
     }
 
     /// For how long a Bundle of the application may yet be made.
     pub(super) fn may_be_made(&self, application: &Key) -> Option<Duration> {
-        let last = self
-            .new
-            .of(application, |at| *at, |sent| sent.values().max().copied());
-        Some(ARRIVES_WITHIN.saturating_sub(last??.elapsed()))
+        let sent = self.new.0.sent.present(|at| *at);
+        sent.get(application)?.values().max().copied().map(remaining)
     }
 
     /// Notes a write; the earlier one of this version that is open.
@@ -153,8 +207,8 @@ impl Unanswered {
 
     /// Those that may arrive.
     fn of(&self, application: &Key) -> BTreeMap<Key, Write> {
-        let open = self.writes.of(application, |write| write.at, Clone::clone);
-        open.unwrap_or_default()
+        let sent = self.writes.present(|write| write.at);
+        sent.get(application).cloned().unwrap_or_default()
     }
 
     /// A Bundle could not be fenced; whether that has been tried often enough.
@@ -384,7 +438,7 @@ mod tests {
         assert_eq!(all.of(&web).len(), 1);
         tokio::time::advance(Duration::from_secs(10)).await;
         assert!(all.of(&web).is_empty());
-        assert!(all.writes.0.lock().is_empty() && all.new.0.lock().is_empty());
+        assert!(all.writes.0.lock().is_empty() && all.new.0.sent.0.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -394,7 +448,8 @@ mod tests {
             ("default".to_owned(), "web".to_owned()),
             ("default".to_owned(), "shop".to_owned()),
         );
-        let sends = |answer: Result<(), Error>| all.watch_new(&web, ("cluster-c1", "web"), async { answer });
+        let sends =
+            |answer: Result<(), Error>| all.watch_new(&web, ("cluster-c1", "web"), || async { answer });
         let lost = || Error::Service("the connection was reset".into());
         let refused = || Error::Service(Box::new(NotLeading));
         sends(Ok(())).await.unwrap();
@@ -416,12 +471,56 @@ mod tests {
         let given_up = all.watch_new(
             &shop,
             ("cluster-c1", "shop"),
-            std::future::pending::<Result<(), Error>>(),
+            std::future::pending::<Result<(), Error>>,
         );
         assert!(given_up.now_or_never().is_none());
         tokio::time::advance(Duration::from_secs(540)).await;
         assert_eq!(all.may_be_made(&web), None);
         assert_eq!(all.may_be_made(&shop), Some(Duration::from_secs(60)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn in_a_namespace_that_is_closed_nothing_is_made_and_what_may_yet_be_is_told() {
+        let making = Making::default();
+        let all = Unanswered::sharing(making.clone());
+        let (web, shop) = (
+            ("default".to_owned(), "web".to_owned()),
+            ("default".to_owned(), "shop".to_owned()),
+        );
+        let lost = || async { Err::<(), _>(Error::Service("the connection was reset".into())) };
+        all.watch_new(&web, ("cluster-c1", "web"), lost)
+            .await
+            .unwrap_err();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        all.watch_new(&shop, ("cluster-c1", "shop"), lost)
+            .await
+            .unwrap_err();
+        all.watch_new(&shop, ("cluster-c2", "shop"), lost)
+            .await
+            .unwrap_err();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        for _ in 0..2 {
+            assert_eq!(making.close("cluster-c1"), Some(Duration::from_secs(540)));
+        }
+        assert_eq!(making.close("cluster-c3"), None);
+        // What is not sent counts for nothing.
+        let unsent = || async { panic!("it was sent") };
+        for namespace in ["cluster-c1", "cluster-c3"] {
+            let sent = all.watch_new::<(), _>(&shop, (namespace, "shop"), unsent).await;
+            assert!(sent.unwrap_err().to_string().contains("leaves"));
+        }
+        assert_eq!(making.close("cluster-c1"), Some(Duration::from_secs(540)));
+        assert_eq!(making.close("cluster-c3"), None);
+        all.watch_new(&web, ("cluster-c2", "web"), || async { Ok(()) })
+            .await
+            .unwrap();
+        // Another cluster of its name.
+        making.open("cluster-c3");
+        all.watch_new(&web, ("cluster-c3", "web"), || async { Ok(()) })
+            .await
+            .unwrap();
+        tokio::time::advance(Duration::from_secs(540)).await;
+        assert_eq!(making.close("cluster-c1"), None);
     }
 
     #[tokio::test]

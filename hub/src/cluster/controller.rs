@@ -11,7 +11,7 @@ use super::{
     pass::{Outcome, Pass, after},
     sight::{Seen, Sighting, cluster_of, is_own, names, sightings},
 };
-use crate::{leader::Leading, metrics::Metrics, steady::Monotonic};
+use crate::{application::Making, leader::Leading, metrics::Metrics, steady::Monotonic};
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use jiff::{SignedDuration, Timestamp};
 use kube::{Client, ResourceExt, runtime::watcher::Event};
@@ -49,6 +49,7 @@ pub async fn run(
     client: Client,
     options: ClusterOptions,
     metrics: Metrics,
+    making: Making,
     leading: Leading,
     clock: SharedClock,
     shutdown: CancellationToken,
@@ -59,6 +60,7 @@ pub async fn run(
     };
     let mut sightings = sightings(&client, &metrics);
     let mut controller = Controller::new(client.clone(), options, leading.clone(), clock, hub_id);
+    controller.making = making;
     let mut term = None;
     let mut running = Running::default();
     loop {
@@ -113,6 +115,8 @@ struct Controller {
     /// What goes by here: heartbeats, and when something is due.
     passing: Monotonic,
     hub_id: String,
+    /// Bundles that are to be made.
+    making: Making,
     seen: Seen,
     heartbeats: Heartbeats,
     /// When clusters are to be looked at.
@@ -142,6 +146,7 @@ impl Controller {
             passing: Monotonic::at(clock.now()),
             clock,
             hub_id,
+            making: Making::default(),
             seen: Seen::default(),
             due: Due::default(),
             failures: BTreeMap::new(),
@@ -363,6 +368,7 @@ impl Controller {
             options: self.options.clone(),
             clock: self.clock.clone(),
             hub_id: self.hub_id.clone(),
+            making: self.making.clone(),
             epoch: self.leading.term().map(|term| term.epoch),
             namespace: self.seen.namespaces.get("", &namespace).cloned(),
             lease: self.seen.leases.get(&namespace, AGENT_LEASE).cloned(),

@@ -7,8 +7,7 @@ mod remains;
 mod told;
 
 use super::{ClusterError, join::rights::Rights, objects::Kept};
-use crate::relist::older;
-use crate::writes;
+use crate::{relist::older, words, writes};
 use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequest,
     core::v1::Namespace,
@@ -117,12 +116,14 @@ fn due(bundle: &Bundle, how: Leave) -> Due {
 
 /// Takes the leaving of a cluster one step further.
 ///
-/// `available` is whether its agent is heard of, `epoch` the fencing epoch of this hub.
+/// `available` is whether its agent is heard of, `epoch` the fencing epoch of this hub, `may_be_made` for how long a Bundle may yet
+/// be made in its namespace by a request that was not answered: with the namespace goes what its agent may, and who is not
+/// asked before cannot be asked any more.
 pub(super) async fn step(
     client: &Client,
     cluster: &Cluster,
     available: bool,
-    epoch: Option<i64>,
+    (epoch, may_be_made): (Option<i64>, Option<Duration>),
 ) -> Result<Left, ClusterError> {
     let Ok(name) = ClusterName::new(cluster.name_any()) else {
         return Ok(Left::Whole);
@@ -156,6 +157,13 @@ pub(super) async fn step(
         let stands = namespace.metadata.deletion_timestamp.is_none();
         if let Some(waiting) = leaving.bundles(stands, &since).await? {
             return Ok(waiting);
+        }
+        if let Some(left) = may_be_made.filter(|_| stands && how != Leave::Forget) {
+            let message = format!(
+                "a request to make a bundle for it was not answered, and may still arrive: its namespace goes in {} at the latest",
+                words::time(left)
+            );
+            return Ok(Left::Waiting { message, again: SOON });
         }
         if stands {
             home.delete(&namespace).await?;

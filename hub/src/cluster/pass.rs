@@ -12,7 +12,7 @@ use super::{
     provision::{self, Provision},
     same_but_last_seen,
 };
-use crate::writes;
+use crate::{application::Making, writes};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::{certificates::v1::CertificateSigningRequest, coordination::v1::Lease, core::v1::Namespace},
@@ -23,7 +23,7 @@ use roundhouse_api::{
     clock::SharedClock,
     cluster::{AVAILABLE, AgentIdentity, Cluster, ClusterReport, ClusterStatus, IdentityMethod},
     condition,
-    names::{CLUSTER_FINALIZER, ClusterName},
+    names::{CLUSTER_FINALIZER, ClusterName, cluster_namespace},
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -37,6 +37,8 @@ pub(super) struct Pass {
     pub(super) options: ClusterOptions,
     pub(super) clock: SharedClock,
     pub(super) hub_id: String,
+    /// Bundles that are to be made.
+    pub(super) making: Making,
     /// Fencing epoch of this hub.
     pub(super) epoch: Option<i64>,
     pub(super) cluster: Arc<Cluster>,
@@ -82,6 +84,9 @@ impl Pass {
                 ..Outcome::default()
             });
         }
+        if !leaving {
+            self.making.open(&cluster_namespace(&self.cluster.name_any()));
+        }
         let mut outcome = Outcome::default();
         let home = match &name {
             Ok(name) if leaving => self.home_left(name),
@@ -125,7 +130,9 @@ impl Pass {
         let mut look_again = (!settled && !leaving).then(|| after(now, LOOK_AGAIN));
         if leaving {
             let available = condition::is_true(&status.conditions, AVAILABLE);
-            match leave::step(&self.client, &self.cluster, available, self.epoch).await? {
+            let may_be_made = self.making.close(&cluster_namespace(&self.cluster.name_any()));
+            let hub = (self.epoch, may_be_made);
+            match leave::step(&self.client, &self.cluster, available, hub).await? {
                 leave::Left::Whole => return self.release().await,
                 leave::Left::Waiting { message, again } => {
                     let generation = self.cluster.metadata.generation;

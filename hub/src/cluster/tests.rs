@@ -1,7 +1,12 @@
 //! The controller against an embedded API server, on paused time.
 
 use super::*;
-use crate::{application::testing::refusal, leader::Leading, metrics::Metrics, simulate::TokioClock};
+use crate::{
+    application::{Making, testing::refusal},
+    leader::Leading,
+    metrics::Metrics,
+    simulate::TokioClock,
+};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -126,6 +131,7 @@ pub(super) fn controller(client: &Client, clock: &SharedClock) -> DropGuard {
         client.clone(),
         ClusterOptions::default(),
         Metrics::default(),
+        Making::default(),
         Leading::always(1),
         clock.clone(),
         stop.clone(),

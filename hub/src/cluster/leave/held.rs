@@ -1,6 +1,7 @@
 //! An agent that holds what it may write keeps nobody from forgetting its cluster.
 
 use crate::{
+    application::Making,
     cluster::{ClusterOptions, run, tests::until},
     leader::Leading,
     metrics::Metrics,
@@ -60,6 +61,7 @@ impl Hub {
             client.clone(),
             options,
             Metrics::default(),
+            Making::default(),
             Leading::always(1),
             clock.clone(),
             stop.clone(),

@@ -378,7 +378,7 @@ fn refusing(inner: &Client, names: fn(&str) -> bool) -> Client {
 
 /// Takes the leaving of a cluster one step further; what is waited for.
 async fn waits(client: &Client, cluster: &Cluster) -> String {
-    match step(client, cluster, true, Some(1)).await.unwrap() {
+    match step(client, cluster, true, (Some(1), None)).await.unwrap() {
         Left::Waiting { message, .. } => message,
         Left::Whole => panic!("nothing is waited for"),
     }
@@ -402,6 +402,49 @@ async fn a_bundle_that_may_not_be_written_is_named_and_holds_up_no_other() {
         hub.bundles("c1").get("by-hand").await.unwrap().spec.deletion,
         None
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_stays_as_long_as_a_bundle_may_yet_be_made_in_it_unless_its_agent_is_forgotten() {
+    for (how, stays) in [
+        (Leave::Orphan, true),
+        (Leave::DeleteResources, true),
+        (Leave::Forget, false),
+    ] {
+        let hub = Hub::start().await;
+        hub.cluster("c1").await;
+        let mut cluster = hub.clusters().get("c1").await.unwrap();
+        cluster.spec.leave = Some(how);
+        for name in ["by-hand", "default.web"] {
+            let none = json!({"metadata": {"finalizers": null}});
+            let (api, delete) = (hub.bundles("c1"), DeleteParams::default());
+            api.patch(name, &PatchParams::default(), &Patch::Merge(none))
+                .await
+                .unwrap();
+            api.delete(name, &delete).await.unwrap();
+        }
+        let homes = Api::<Namespace>::all(hub.client.clone());
+        let uid = homes.get("cluster-c1").await.unwrap().uid();
+        let may_be_made = Some(Duration::from_secs(90));
+        let left = step(&hub.client, &cluster, true, (Some(1), may_be_made)).await;
+        let Left::Waiting { message, .. } = left.unwrap() else {
+            panic!("its namespace is there");
+        };
+        assert_eq!(
+            message.ends_with("its namespace goes in 1m30s at the latest"),
+            stays,
+            "{message}"
+        );
+        // The Cluster that is stored stays, and with it comes another namespace.
+        let is_there = async || {
+            let found = homes.get_opt("cluster-c1").await.unwrap();
+            found.is_some_and(|found| found.uid() == uid && found.metadata.deletion_timestamp.is_none())
+        };
+        assert_eq!(is_there().await, stays, "{how:?}");
+        // When that is over it goes.
+        step(&hub.client, &cluster, true, (Some(1), None)).await.unwrap();
+        assert!(!is_there().await, "{how:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

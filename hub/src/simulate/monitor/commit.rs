@@ -68,6 +68,12 @@ impl Commit {
         }
     }
 
+    /// When it was asked for.
+    pub fn sent(&self) -> Duration {
+        let under_way = self.asked.as_ref().map(|asked| asked.under_way);
+        self.at.saturating_sub(under_way.unwrap_or_default())
+    }
+
     /// Who asked for it.
     pub fn by(&self) -> Option<&Who> {
         self.asked.as_ref().map(|asked| &asked.who)

@@ -380,7 +380,7 @@ impl Deletions {
             return;
         }
         if let Some(evidence) = &written.spec.deletion
-            && let Err(why) = self.stands(&written, cluster, evidence, model)
+            && let Err(why) = self.stands(&written, cluster, evidence, commit.sent(), model)
         {
             let expected = format!("a reason for spec.deletion {:?}", evidence.confirmed_by);
             found.broke(Promise::P5, commit.object(), expected, why);
@@ -420,6 +420,7 @@ impl Deletions {
         bundle: &Bundle,
         cluster: &str,
         evidence: &Deletion,
+        sent: Duration,
         model: &Model,
     ) -> Result<(), String> {
         let by = evidence.confirmed_by.as_str();
@@ -477,7 +478,10 @@ impl Deletions {
                 && [Some(of.uid.as_str()), uid].contains(&Some(owner.uid.as_str()))
                 && decision.revision == evidence.revision
         };
-        let mut all = model.decisions.iter();
+        // What was there when it was sent counts, too.
+        let deleted = model.deleted.iter().filter(|(_, (_, at))| *at >= sent);
+        let deleted = deleted.map(|(name, (decision, _))| (name, decision));
+        let mut all = model.decisions.iter().chain(deleted);
         if !all.any(|((namespace, _), decision)| of_revision(decision, namespace)) {
             return Err(format!("no Decision is of revision {:?}", evidence.revision));
         }

@@ -245,11 +245,7 @@ fn told(commit: &Commit, model: &Model, found: &mut Found<'_>) {
 /// again it may not have seen where its report was under way already.
 fn cleaned(commit: &Commit, held: &Held, model: &Model, found: &mut Found<'_>) {
     let member = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
-    let under_way = commit
-        .asked
-        .as_ref()
-        .map_or(Duration::ZERO, |asked| asked.under_way);
-    if model.is_put_back_since(member, commit.at.saturating_sub(under_way)) {
+    if model.is_put_back_since(member, commit.sent()) {
         return;
     }
     let manifests = held.all_contents().flat_map(|content| &content.manifests);
@@ -331,7 +327,10 @@ fn begins(commit: &Commit, model: &Model, found: &mut Found<'_>) {
     // under both for a while, and its Bundle says the later one.
     let cluster = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
     let own = || {
-        let decided = model.decisions.values().chain(model.deleted.values());
+        let decided = model
+            .decisions
+            .values()
+            .chain(model.deleted.values().map(|(decision, _)| decision));
         decided.filter(|decision| {
             let owner = &decision.application_ref;
             (&owner.namespace, &owner.name) == (&of.namespace, &of.name)

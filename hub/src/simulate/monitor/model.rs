@@ -252,8 +252,8 @@ pub(super) struct Model {
     made: u64,
     /// Decisions that are there.
     pub(super) decisions: BTreeMap<Name, DecisionSpec>,
-    /// What those said that are deleted by now: it was decided all the same.
-    pub(super) deleted: BTreeMap<Name, DecisionSpec>,
+    /// What those said that are deleted by now, and since when: it was decided all the same.
+    pub(super) deleted: BTreeMap<Name, (DecisionSpec, Duration)>,
     /// Applications.
     pub(super) applications: BTreeMap<Name, Delivered>,
     /// ApplicationRevisions, as far as they can be understood.
@@ -331,7 +331,8 @@ impl Model {
                     self.decisions.insert(name(), decision.spec);
                 }
                 None => {
-                    let deleted = self.decisions.remove(&name()).map(|decision| (name(), decision));
+                    let deleted = self.decisions.remove(&name());
+                    let deleted = deleted.map(|decision| (name(), (decision, commit.at)));
                     self.deleted.extend(deleted);
                 }
             },
@@ -579,7 +580,8 @@ impl Model {
     /// What was decided for a step of an application, also where somebody has deleted that.
     pub(super) fn decided(&self, namespace: &str, application: &str, step: &str) -> Option<&DecisionSpec> {
         let key = (namespace.into(), decision_name(application, step).as_str().into());
-        self.decisions.get(&key).or_else(|| self.deleted.get(&key))
+        let deleted = || self.deleted.get(&key).map(|(decision, _)| decision);
+        self.decisions.get(&key).or_else(deleted)
     }
 
     /// The Bundles of an application that are there, with their clusters.

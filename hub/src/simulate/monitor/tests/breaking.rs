@@ -988,6 +988,31 @@ fn p5_what_is_left_of_a_deleted_application_its_namesake_collects_by_its_own_dec
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn p5_what_was_sent_by_a_decision_that_somebody_has_deleted_since_stands() {
+    // How long after it is gone it arrives, and whether it was a minute under way.
+    for (after, late, holds) in [(20, true, true), (20, false, false), (90, true, false)] {
+        let world = World::delivered();
+        world.remove(None, DECISION);
+        let mut namesake = with(application(&passed()), "/metadata/uid", json!("a2"));
+        namesake["status"]["removals"] = json!({"moments": [
+            {"at": "2026-01-01T00:00:00Z", "of": 1, "count": 1, "clusters": [C1]}]});
+        world.put(None, APPLICATION, &namesake);
+        let decided = with(decision(&["c2"], 2), "/spec/applicationRef/uid", json!("a2"));
+        world.put(Some(&world.hub), DECISION, &decided);
+        advance(Duration::from_secs(100)).await;
+        world.remove(None, DECISION);
+        advance(Duration::from_secs(after)).await;
+        world.overdue.store(late, Ordering::Relaxed);
+        let goes = with_deletion(bundle(2), Deletion::GARBAGE_COLLECTION);
+        world.put(Some(&world.hub), BUNDLE, &goes);
+        match holds {
+            true => world.holds(),
+            false => world.breaks(Promise::P5, BUNDLE, "no Decision is of revision"),
+        }
+    }
+}
+
 #[test]
 fn p5_what_was_said_when_a_cluster_left_is_no_evidence_when_it_has_joined_again() {
     const CLUSTER: At<'_> = (HUB, "clusters.roundhouse.dev", "", C1);
