@@ -254,7 +254,7 @@ fn cleaned(commit: &Commit, held: &Held, model: &Model, found: &mut Found<'_>) {
     let is_left = |(key, record): &(&Key, &Record)| {
         let live: Value = serde_json::from_slice(&record.bytes).unwrap_or_default();
         let owner = annotation_of(&live, annotation::OWNED_BY).and_then(|owner| owner.split_once('/'));
-        owner.is_some_and(|(_, bundle)| *bundle == *commit.key.name) && !model.is_repeated(member, key)
+        owner.is_some_and(|(_, bundle)| *bundle == *commit.key.name) && !model.is_remade(member, key)
     };
     let mut left = carried
         .into_iter()

@@ -303,6 +303,8 @@ pub(super) struct Model {
     /// Objects that a late or repeated request of an agent has made when no ledger had them any more, and whether the agent
     /// was ended meanwhile: then nobody knows any more that they may come.
     repeated: BTreeMap<(Arc<str>, Key), bool>,
+    /// Objects that a late or repeated request of an agent has made, also beside a ledger, and that it has not written since.
+    remade: BTreeSet<(Arc<str>, Key)>,
 }
 
 impl Model {
@@ -460,6 +462,11 @@ impl Model {
         let asked = commit.asked.as_ref();
         let asked = asked.filter(|asked| asked.who.agent() == Some(&**server));
         let overdue = asked.and_then(|asked| asked.overdue);
+        if commit.after.is_some() && commit.before.is_none() && overdue.is_some() {
+            self.remade.insert(object.clone());
+        } else if commit.after.is_none() || (asked.is_some() && overdue.is_none()) {
+            self.remade.remove(object);
+        }
         if commit.after.is_none() {
             self.repeated.remove(object);
         } else if let (None, Some(overdue)) = (&commit.before, overdue)
@@ -491,8 +498,8 @@ impl Model {
     }
 
     /// Whether an object of a member is there by a request of its agent that came late or once more.
-    pub(super) fn is_repeated(&self, member: &str, key: &Key) -> bool {
-        self.repeated.contains_key(&(member.into(), key.clone()))
+    pub(super) fn is_remade(&self, member: &str, key: &Key) -> bool {
+        self.remade.contains(&(member.into(), key.clone()))
     }
 
     /// What is there of an object of a member.

@@ -1480,6 +1480,33 @@ fn p7_an_agent_that_reports_to_have_cleaned_up_what_is_still_there_is_told() {
     }
 }
 
+#[test]
+fn p7_what_a_repeated_request_has_made_again_an_agent_need_not_have_seen() {
+    let (ours, _) = marked_and_free();
+    // Whether it is made again by a repeated request, and whether the agent has written it since.
+    for (repeated, written, holds) in [(true, false, true), (false, false, false), (true, true, false)] {
+        let world = World::delivered();
+        let goes = with_deletion(bundle(2), Deletion::GARBAGE_COLLECTION);
+        world.put(None, BUNDLE, &goes);
+        world.remove(None, DEPLOYMENT);
+        world.overdue.store(repeated, Ordering::Relaxed);
+        world.put(Some(&agent()), DEPLOYMENT, &ours);
+        world.overdue.store(false, Ordering::Relaxed);
+        if written {
+            let mut labelled = ours.clone();
+            labelled["metadata"]["labels"] = json!({"a": "b"});
+            world.put(Some(&agent()), DEPLOYMENT, &labelled);
+        }
+        world.put(Some(&agent()), BUNDLE, &with_report(goes, 2, "Cleaned"));
+        let told = world.monitor.report(10).unwrap_or_default();
+        assert_eq!(
+            !told.contains("found deployments.apps default/web is there"),
+            holds,
+            "{told}"
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn p7_what_a_member_has_again_since_a_report_was_sent_is_not_in_it() {
     let (ours, _) = marked_and_free();
