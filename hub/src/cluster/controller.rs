@@ -59,8 +59,7 @@ pub async fn run(
         return;
     };
     let mut sightings = sightings(&client, &metrics);
-    let mut controller = Controller::new(client.clone(), options, leading.clone(), clock, hub_id);
-    controller.making = making;
+    let mut controller = Controller::new(client.clone(), options, making, leading.clone(), clock, hub_id);
     let mut term = None;
     let mut running = Running::default();
     loop {
@@ -134,6 +133,7 @@ impl Controller {
     fn new(
         client: Client,
         options: ClusterOptions,
+        making: Making,
         leading: Leading,
         clock: SharedClock,
         hub_id: String,
@@ -146,7 +146,7 @@ impl Controller {
             passing: Monotonic::at(clock.now()),
             clock,
             hub_id,
-            making: Making::default(),
+            making,
             seen: Seen::default(),
             due: Due::default(),
             failures: BTreeMap::new(),
@@ -477,7 +477,8 @@ mod tests {
         let server = Server::builder().seed(1).build();
         let client = Client::new(server.service(), "default");
         let (options, clock) = (ClusterOptions::default(), Arc::new(SystemClock));
-        Controller::new(client, options, leading, clock, "hub".to_owned())
+        let making = Making::default();
+        Controller::new(client, options, making, leading, clock, "hub".to_owned())
     }
 
     #[tokio::test]

@@ -158,14 +158,14 @@ pub(super) async fn step(
         if let Some(waiting) = leaving.bundles(stands, &since).await? {
             return Ok(waiting);
         }
-        if let Some(left) = may_be_made.filter(|_| stands && how != Leave::Forget) {
-            let message = format!(
-                "a request to make a bundle for it was not answered, and may still arrive: its namespace goes in {} at the latest",
-                words::time(left)
-            );
-            return Ok(Left::Waiting { message, again: SOON });
-        }
         if stands {
+            if let Some(left) = may_be_made.filter(|_| how != Leave::Forget) {
+                let message = format!(
+                    "a request to make a bundle for it was not answered, and may still arrive: its namespace goes in {} at the latest",
+                    words::time(left)
+                );
+                return Ok(Left::Waiting { message, again: SOON });
+            }
             home.delete(&namespace).await?;
         }
         let mut message = format!("its namespace {} is being removed", name.namespace());

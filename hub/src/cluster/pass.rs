@@ -84,8 +84,9 @@ impl Pass {
                 ..Outcome::default()
             });
         }
+        let namespace = cluster_namespace(&self.cluster.name_any());
         if !leaving {
-            self.making.open(&cluster_namespace(&self.cluster.name_any()));
+            self.making.open(&namespace);
         }
         let mut outcome = Outcome::default();
         let home = match &name {
@@ -130,8 +131,7 @@ impl Pass {
         let mut look_again = (!settled && !leaving).then(|| after(now, LOOK_AGAIN));
         if leaving {
             let available = condition::is_true(&status.conditions, AVAILABLE);
-            let may_be_made = self.making.close(&cluster_namespace(&self.cluster.name_any()));
-            let hub = (self.epoch, may_be_made);
+            let hub = (self.epoch, self.making.close(&namespace));
             match leave::step(&self.client, &self.cluster, available, hub).await? {
                 leave::Left::Whole => return self.release().await,
                 leave::Left::Waiting { message, again } => {

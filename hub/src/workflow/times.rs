@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use roundhouse_api::application::{StepPhase, StepReason, StepStatus};
 use std::time::Duration;
 
-/// By so much two clocks may be off that are in step.
+/// By so much two clocks may be off that are in step: a hub that takes over corrects no less (`leader::skew`).
 const IN_STEP: Duration = Duration::from_secs(10);
 
 impl Run<'_> {
@@ -15,9 +15,10 @@ impl Run<'_> {
     pub(super) fn begin_by_now(&mut self) {
         let (now, latest) = (self.now, later(self.now, IN_STEP));
         each(&mut self.workflow, |state| {
-            let is_over = state.is_over();
-            let began = state.first_execute_time.as_mut();
-            if let Some(began) = began.filter(|began| !is_over && began.0 > latest) {
+            if !state.is_over()
+                && let Some(began) = &mut state.first_execute_time
+                && began.0 > latest
+            {
                 *began = MicroTime(now);
             }
         });

@@ -210,10 +210,8 @@ impl Alone {
         let mut early = contents.filter(|(_, content)| content.at <= since);
         // A request that comes late goes by what its agent followed when it sent it.
         let overdue = commit.asked.as_ref().and_then(|asked| asked.overdue);
-        let follows = overdue.and_then(|by| {
-            let sent = commit.at.saturating_sub(by);
-            model.followed((&commit.server, name), &ledger.spec.bundle_uid, sent)
-        });
+        let follows = overdue
+            .and_then(|_| model.followed((&commit.server, name), &ledger.spec.bundle_uid, commit.sent()));
         let follows = follows.unwrap_or(ledger.spec.generation);
         Some(early.any(|(generation, content)| {
             let lacks = !content.carries(&key.table, &key.namespace, &key.name);

@@ -308,11 +308,11 @@ fn confirms(content: &Content, dispatched: bool) -> bool {
 /// Whether a deletion arrives that nobody waits for any more, sent when something let it be, before the agent has come so far as
 /// to say that the object is there as it is wanted now.
 fn is_late(commit: &Commit, ledger: &Ledger, was_let: impl Fn(Duration) -> bool) -> bool {
-    let overdue = commit.asked.as_ref().and_then(|asked| asked.overdue);
+    let overdue = commit.asked.as_ref().is_some_and(|asked| asked.overdue.is_some());
     let entries = ledger.spec.objects.iter().zip(&ledger.objects);
     let mut own = entries.filter(|(_, object)| is_of(object, &commit.key));
     let is_open = own.any(|(entry, _)| entry.outcome == LedgerOutcome::Intended);
-    is_open && overdue.is_some_and(|overdue| was_let(commit.at.saturating_sub(overdue)))
+    is_open && overdue && was_let(commit.sent())
 }
 
 fn recreates(config: &ManifestConfig, key: &Key) -> bool {

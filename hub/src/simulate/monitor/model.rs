@@ -461,21 +461,19 @@ impl Model {
         let (server, key) = object;
         let asked = commit.asked.as_ref();
         let asked = asked.filter(|asked| asked.who.agent() == Some(&**server));
-        let overdue = asked.and_then(|asked| asked.overdue);
-        if commit.after.is_some() && commit.before.is_none() && overdue.is_some() {
-            self.remade.insert(object.clone());
-        } else if commit.after.is_none() || (asked.is_some() && overdue.is_none()) {
-            self.remade.remove(object);
-        }
+        let overdue = asked.is_some_and(|asked| asked.overdue.is_some());
         if commit.after.is_none() {
+            self.remade.remove(object);
             self.repeated.remove(object);
-        } else if let (None, Some(overdue)) = (&commit.before, overdue)
-            && self.ledger_of(server, key).is_none()
-        {
-            let sent = commit.at.saturating_sub(overdue);
-            let ended = self.ended.get(server);
-            let forgotten = ended.is_some_and(|at| *at >= sent);
-            self.repeated.insert(object.clone(), forgotten);
+        } else if commit.before.is_none() && overdue {
+            self.remade.insert(object.clone());
+            if self.ledger_of(server, key).is_none() {
+                let ended = self.ended.get(server);
+                let forgotten = ended.is_some_and(|at| *at >= commit.sent());
+                self.repeated.insert(object.clone(), forgotten);
+            }
+        } else if asked.is_some() && !overdue {
+            self.remade.remove(object);
         }
     }
 

@@ -958,6 +958,18 @@ fn p5_the_hub_deletes_a_bundle_only_with_its_evidence() {
     world.breaks(Promise::P5, BUNDLE, "the report of its agent that all is removed");
 }
 
+/// What was delivered is left of a deleted application, and its namesake may take one cluster away; what it decides for a cluster.
+fn with_namesake() -> (World, impl Fn(&str) -> Value) {
+    let world = World::delivered();
+    world.remove(None, DECISION);
+    let mut namesake = with(application(&passed()), "/metadata/uid", json!("a2"));
+    namesake["status"]["removals"] = json!({"moments": [
+        {"at": "2026-01-01T00:00:00Z", "of": 1, "count": 1, "clusters": [C1]}]});
+    world.put(None, APPLICATION, &namesake);
+    let decided = |cluster: &str| with(decision(&[cluster], 2), "/spec/applicationRef/uid", json!("a2"));
+    (world, decided)
+}
+
 #[test]
 fn p5_what_is_left_of_a_deleted_application_its_namesake_collects_by_its_own_decision() {
     for (places, broken) in [
@@ -965,16 +977,9 @@ fn p5_what_is_left_of_a_deleted_application_its_namesake_collects_by_its_own_dec
         (Some(C1), Some("Decision web-step-0 places it there")),
         (Some("c2"), None),
     ] {
-        let world = World::delivered();
-        world.remove(None, DECISION);
-        let mut namesake = with(application(&passed()), "/metadata/uid", json!("a2"));
-        namesake["status"]["removals"] = json!({"moments": [
-            {"at": "2026-01-01T00:00:00Z", "of": 1, "count": 1, "clusters": [C1]}]});
-        world.put(None, APPLICATION, &namesake);
+        let (world, decided) = with_namesake();
         if let Some(cluster) = places {
-            let decided = decision(&[cluster], 2);
-            let decided = with(decided, "/spec/applicationRef/uid", json!("a2"));
-            world.put(Some(&world.hub), DECISION, &decided);
+            world.put(Some(&world.hub), DECISION, &decided(cluster));
         }
         world.put(
             Some(&world.hub),
@@ -992,14 +997,8 @@ fn p5_what_is_left_of_a_deleted_application_its_namesake_collects_by_its_own_dec
 async fn p5_what_was_sent_by_a_decision_that_somebody_has_deleted_since_stands() {
     // How long after it is gone it arrives, and whether it was a minute under way.
     for (after, late, holds) in [(20, true, true), (20, false, false), (90, true, false)] {
-        let world = World::delivered();
-        world.remove(None, DECISION);
-        let mut namesake = with(application(&passed()), "/metadata/uid", json!("a2"));
-        namesake["status"]["removals"] = json!({"moments": [
-            {"at": "2026-01-01T00:00:00Z", "of": 1, "count": 1, "clusters": [C1]}]});
-        world.put(None, APPLICATION, &namesake);
-        let decided = with(decision(&["c2"], 2), "/spec/applicationRef/uid", json!("a2"));
-        world.put(Some(&world.hub), DECISION, &decided);
+        let (world, decided) = with_namesake();
+        world.put(Some(&world.hub), DECISION, &decided("c2"));
         advance(Duration::from_secs(100)).await;
         world.remove(None, DECISION);
         advance(Duration::from_secs(after)).await;
@@ -1480,15 +1479,21 @@ fn p7_an_agent_that_reports_to_have_cleaned_up_what_is_still_there_is_told() {
     }
 }
 
+/// A Bundle goes, and its object is gone.
+fn going() -> (World, Value) {
+    let world = World::delivered();
+    let goes = with_deletion(bundle(2), Deletion::GARBAGE_COLLECTION);
+    world.put(None, BUNDLE, &goes);
+    world.remove(None, DEPLOYMENT);
+    (world, goes)
+}
+
 #[test]
 fn p7_what_a_repeated_request_has_made_again_an_agent_need_not_have_seen() {
     let (ours, _) = marked_and_free();
     // Whether it is made again by a repeated request, and whether the agent has written it since.
     for (repeated, written, holds) in [(true, false, true), (false, false, false), (true, true, false)] {
-        let world = World::delivered();
-        let goes = with_deletion(bundle(2), Deletion::GARBAGE_COLLECTION);
-        world.put(None, BUNDLE, &goes);
-        world.remove(None, DEPLOYMENT);
+        let (world, goes) = going();
         world.overdue.store(repeated, Ordering::Relaxed);
         world.put(Some(&agent()), DEPLOYMENT, &ours);
         world.overdue.store(false, Ordering::Relaxed);
@@ -1512,10 +1517,7 @@ async fn p7_what_a_member_has_again_since_a_report_was_sent_is_not_in_it() {
     let (ours, _) = marked_and_free();
     // How long after the member was put back the report arrives, and whether it was a minute under way.
     for (after, late, holds) in [(20, true, true), (20, false, false), (90, true, false)] {
-        let world = World::delivered();
-        let goes = with_deletion(bundle(2), Deletion::GARBAGE_COLLECTION);
-        world.put(None, BUNDLE, &goes);
-        world.remove(None, DEPLOYMENT);
+        let (world, goes) = going();
         advance(Duration::from_secs(100)).await;
         world.note(&Note::Restored(C1.into()));
         world.put(None, DEPLOYMENT, &ours);
