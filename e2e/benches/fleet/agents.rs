@@ -52,8 +52,10 @@ struct Order {
 pub(crate) struct Sent {
     /// Bytes of answers that have the manifests of Bundles in them.
     pub(crate) bundles: u64,
-    /// Bytes of all other answers about Bundles: bookmarks, and what is said of them without their manifests.
+    /// Bytes of all other answers about Bundles: bookmarks, errors, and what is said of them without their manifests.
     pub(crate) others: u64,
+    /// Errors among these answers, such as 410 where a watch cannot go on.
+    pub(crate) errors: u64,
     /// Lists and watches of Bundles that were begun.
     pub(crate) begun: u64,
     /// Watches of Bundles that were answered, by cluster.
@@ -110,6 +112,7 @@ pub(crate) fn main() -> Result<()> {
 struct Counted {
     bundles: AtomicU64,
     others: AtomicU64,
+    errors: AtomicU64,
     begun: AtomicU64,
     watches: Mutex<BTreeMap<String, u64>>,
 }
@@ -135,6 +138,7 @@ fn answer(counted: &Counted) -> Result<()> {
         let sent = Sent {
             bundles: counted.bundles.load(Ordering::Relaxed),
             others: counted.others.load(Ordering::Relaxed),
+            errors: counted.errors.load(Ordering::Relaxed),
             begun: counted.begun.load(Ordering::Relaxed),
             watches: counted.watches.lock().clone(),
         };
@@ -216,8 +220,13 @@ impl Counted {
     /// A part of an answer about Bundles. What continues a Bundle counts as one: too much is counted rather than too little.
     fn take(&self, bytes: &Bytes) {
         let has = |word: &[u8]| has(bytes, word);
-        let is_other = !has(b"\"manifests\"")
-            && (has(b"BOOKMARK") || has(b"PartialObjectMetadata") || has(b"\"items\":[]"));
+        let has_manifests = has(b"\"manifests\"");
+        let is_error = !has_manifests && has(b"\"kind\":\"Status\"");
+        if is_error {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        let is_other = is_error
+            || !has_manifests && (has(b"BOOKMARK") || has(b"PartialObjectMetadata") || has(b"\"items\":[]"));
         let counter = if is_other { &self.others } else { &self.bundles };
         counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
     }

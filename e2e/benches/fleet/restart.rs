@@ -112,8 +112,9 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
         )
         .exactly(0.0)
         .note(format!(
-            "{} lists and watches of Bundles were begun; {:.1} KiB of bookmarks and metadata",
+            "{} lists and watches of Bundles were begun, {} of them answered with an error; {:.1} KiB of bookmarks, metadata and errors",
             received.begun - sent.begun,
+            received.errors - sent.errors,
             (received.others - sent.others) as f64 / 1024.0
         )),
     ];
