@@ -217,7 +217,8 @@ async fn client(authority: &Authority, url: &str, cluster: &str, counted: Arc<Co
 }
 
 impl Counted {
-    /// A part of an answer about Bundles. What continues a Bundle counts as one: too much is counted rather than too little.
+    /// A part of an answer about Bundles. What continues a Bundle counts as one, but where a bookmark or an error comes in the same
+    /// part: its beginning, the part with the manifests, never counts as anything else.
     fn take(&self, bytes: &Bytes) {
         let has = |word: &[u8]| has(bytes, word);
         let has_manifests = has(b"\"manifests\"");

@@ -43,6 +43,15 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let served = started.elapsed();
     world.hub.leads().await?;
     let leads = started.elapsed();
+    until("every agent to watch its Bundles", async || {
+        let now = world.agents.sent().await?;
+        let back = (0..clusters).filter(|n| now.watches_anew(&world::cluster(*n), &sent));
+        let back = back.count();
+        ensure!(back == clusters, "{back} of {clusters} do");
+        Ok(())
+    })
+    .await?;
+    let watched = started.elapsed() - served;
     // Everything is seen, everybody would hear of a change, and nobody is taken for lost.
     let client = world.client();
     until("every agent to watch its Bundles again", async || {
@@ -95,6 +104,14 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
             leads.as_secs_f64(),
             renewed.as_secs_f64()
         )),
+        Figure::new(
+            SCENARIO,
+            "from when it serves until every agent watches its Bundles",
+            watched.as_secs_f64(),
+            "s",
+        )
+        .at_most(5.0, &[(clusters, CLUSTERS, "clusters")])
+        .note("an agent that finds no hub waits for up to 5 s before it tries again, so that a thousand do not come at once"),
         Figure::new(
             SCENARIO,
             "write requests but Leases after it",

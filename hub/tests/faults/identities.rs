@@ -1,5 +1,8 @@
 //! An agent that asks for what is another's: F34. That a certificate is over, and what the audit log has, is
 //! `processes/refused.rs` of the end-to-end tests: there is no TLS here.
+//!
+//! Keys and signatures are of the system's dice, so that a seed has the same requests in the same order with the same faults, and
+//! another trace each time.
 
 use crate::{
     applications::runs,

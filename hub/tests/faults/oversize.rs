@@ -169,7 +169,9 @@ fn again_and_again() -> Look {
             for _ in 0..ROUNDS {
                 refused(fleet).await?;
             }
-            let (before, after) = (before.unwrap_or_default(), resident().unwrap_or_default());
+            let (Some(before), Some(after)) = (before, resident()) else {
+                return Err("/proc does not tell how much memory this process takes".to_owned());
+            };
             because(after <= before + FLAT, || {
                 format!("{after} KiB are resident, and {before} were before")
             })

@@ -13,7 +13,7 @@ use roundhouse_hub::{
         HUB,
         fault::{Asks, Dice, Effect, Ending, Kind, On, Parties, Rule, Side},
         monitor::Promise,
-        run::{Act, Fault, Look, Outcome, Script, Target, application, run, with_image},
+        run::{Act, Fault, Look, Outcome, Script, Target, agreement, application, run, with_image},
     },
 };
 use serde_json::Value;
@@ -71,10 +71,13 @@ fn alarmed(metrics: &Metrics) -> Look {
     })
 }
 
-/// Runs of a script, in each of which this is logged as a warning: what an agent tells whoever runs it.
+/// Runs of a script, in each of which this is logged as a warning, what an agent tells whoever runs it, and at the end of which every
+/// cluster has what was decided.
 fn warned(words: &str, script: impl Fn(u64) -> Script) -> Vec<Outcome> {
     let run_one = |seed| {
-        let (outcome, said) = warnings(|| run(&script(seed), seed));
+        let mut script = script(seed);
+        script.finally.push(agreement(&script.cues));
+        let (outcome, said) = warnings(|| run(&script, seed));
         assert!(outcome.is_good(), "{outcome}");
         assert!(said.contains(words), "seed {seed}: {said:?}");
         outcome

@@ -1,4 +1,6 @@
-//! The life of a party, from its start to its end: what it sends after its death reaches nobody.
+//! The life of a party, from its start to its end: what it sends after its death reaches nobody. Its moments are those of its talk with
+//! API servers; between what it does besides, such as a write and its sync, it dies at drawn times ([`Shelves`](super::Shelves)
+//! cuts the power).
 
 use parking_lot::Mutex;
 use std::sync::{

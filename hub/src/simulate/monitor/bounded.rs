@@ -1,4 +1,5 @@
-//! P12: memory and queues are bounded: what stores hold beside the objects, and lists inside objects that grow with a fleet.
+//! P12: memory and queues are bounded: what stores hold beside the objects, lists inside objects that grow with a fleet, and the
+//! hub's queue of applications. What agents and the hub's other controllers queue is not gauged.
 
 use super::{
     commit::Commit,

@@ -1,5 +1,6 @@
 //! P8: the blast radius is bounded: so many clusters under way at a time, and so many that lose an application without
-//! anybody's confirmation.
+//! anybody's confirmation. Bounds are of a step (`maxParallel`) and of an application (its delete budget); a region is bounded by the
+//! step that names it, and nothing bounds a cluster over several applications.
 
 use super::{
     commit::Commit,
