@@ -1,6 +1,7 @@
 //! `kill -9` of the hub under its agents, and a start on the same directory.
 
 use crate::{
+    agents::{Agents, Sent},
     hub::{named, since, written},
     machine::{self, Usage},
     world::{self, APPLICATIONS, CLUSTERS, Seconds, Worlds, until},
@@ -28,6 +29,13 @@ async fn renewals(world: &world::World) -> Result<BTreeMap<String, String>> {
     Ok(all.iter().filter_map(renewal).collect())
 }
 
+/// How many agents have another watch of their Bundles than they had then.
+async fn back(agents: &mut Agents, clusters: usize, then: &Sent) -> Result<usize> {
+    let now = agents.sent().await?;
+    let anew = (0..clusters).filter(|n| now.watches_anew(&world::cluster(*n), then));
+    Ok(anew.count())
+}
+
 pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let size = worlds.size();
     let [_, applications] = worlds.sizes();
@@ -41,23 +49,26 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let (mut world, started) = world.restart_hub().await?;
     let usage = Usage::begin(&world.processes()?)?;
     let served = started.elapsed();
-    world.hub.leads().await?;
-    let leads = started.elapsed();
-    until("every agent to watch its Bundles", async || {
-        let now = world.agents.sent().await?;
-        let back = (0..clusters).filter(|n| now.watches_anew(&world::cluster(*n), &sent));
-        let back = back.count();
-        ensure!(back == clusters, "{back} of {clusters} do");
-        Ok(())
-    })
-    .await?;
-    let watched = started.elapsed() - served;
+    // Agents may watch before the hub leads, or after.
+    let leading = async {
+        world.hub.leads().await?;
+        anyhow::Ok(started.elapsed())
+    };
+    let watching = async {
+        until("every agent to watch its Bundles again", async || {
+            let back = back(&mut world.agents, clusters, &sent).await?;
+            ensure!(back == clusters, "{back} of {clusters} do");
+            Ok(())
+        })
+        .await?;
+        anyhow::Ok(started.elapsed() - served)
+    };
+    let (leads, watched) = tokio::try_join!(leading, watching)?;
     // Everything is seen, everybody would hear of a change, and nobody is taken for lost.
     let client = world.client();
-    until("every agent to watch its Bundles again", async || {
-        let now = world.agents.sent().await?;
-        let back = (0..clusters).filter(|n| now.watches_anew(&world::cluster(*n), &sent));
-        let (back, available) = (back.count(), world::available(&client).await?);
+    until("the fleet to be as it was", async || {
+        let back = back(&mut world.agents, clusters, &sent).await?;
+        let available = world::available(&client).await?;
         ensure!(
             back == clusters && available == clusters,
             "{back} of {clusters} watch, and {available} are available"
